@@ -1,0 +1,182 @@
+"""The folder of a study (study, design, records) -> `Results`, `results.json` and CSV tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ablate.analysis.arms import make_arms, make_rows
+from ablate.analysis.claims import make_claims
+from ablate.analysis.comparable import Trial, WorkloadTrials, select_trials, what_matters
+from ablate.analysis.costs import make_break_even, make_ledger
+from ablate.analysis.curves import make_curves
+from ablate.analysis.effects import make_effects, make_identities
+from ablate.analysis.responses import SHARED, LogTimes, cache_state, responses_with_data
+from ablate.analysis.results import (
+    FORMAT,
+    ArmSummary,
+    BreakEven,
+    Curve,
+    CurveDistance,
+    Effect,
+    EvidenceVerdict,
+    Finding,
+    LedgerBar,
+    Response,
+    Results,
+    TrialRow,
+)
+from ablate.analysis.sentences import make_headlines
+from ablate.analysis.tables import write_tables
+from ablate.analysis.verdicts import make_verdicts
+from ablate.core.cell import Design
+from ablate.core.contrast import Contrast, Refusal
+from ablate.core.errors import StoredDataError, UserError
+from ablate.core.paths import StudyPaths
+from ablate.core.study import Study
+from ablate.design.contrasts import make_contrasts
+from ablate.records.store import read_design, read_json, read_records, read_study, write_json
+
+
+def analyze(paths: StudyPaths) -> Results:
+    """Analyze the records of a study and write `results.json` and `tables/*.csv` into its report folder.
+
+    Args:
+        paths: Folders of the study.
+
+    Raises:
+        UserError: the study was never started.
+        StoredDataError: a file of the study cannot be read.
+    """
+    if not paths.study_json.exists() or not paths.design_json.exists():
+        raise UserError(f"there is no study in {paths.root}; start it with `ablate run SPEC`")
+    study, design = read_study(paths.study_json), read_design(paths.design_json)
+    trials = [Trial(record=record, folder=folder) for folder, record in read_records(paths.records)]
+    results = analyze_trials(study, design, trials)
+    write_json(paths.results_json, results)
+    write_tables(results, paths.report / "tables")
+    return results
+
+
+def read_results(paths: StudyPaths) -> Results:
+    """Read results back.
+
+    Raises:
+        StoredDataError: absent, unreadable, or written by a newer ablate.
+    """
+    if not paths.results_json.exists():
+        raise StoredDataError(f"{paths.results_json} does not exist; run `ablate analyze` first")
+    results = read_json(paths.results_json, Results)
+    if results.format > FORMAT:
+        raise StoredDataError(
+            f"{paths.results_json} has format {results.format}, this ablate reads up to {FORMAT}: upgrade ablate"
+        )
+    return results
+
+
+def analyze_trials(study: Study, design: Design, trials: Iterable[Trial]) -> Results:
+    """Turn trials into results; reads nothing but the loss series beside the records."""
+    every = list(trials)
+    selected, findings = select_trials(study, design, every)
+    contrasts, refusals = make_contrasts(study, design)
+    found = _Found(findings=findings)
+    for workload in selected:
+        _analyze_workload(study, design, contrasts, refusals, workload, found)
+    results = Results(
+        study=replace(study, spec_path=Path(study.spec_path).name),
+        study_hash=study.hash,
+        num_cells=len(design.cells),
+        num_keys=len(design.effective_keys),
+        aliases=design.aliases(),
+        arms=tuple(found.arms),
+        effects=tuple(found.effects),
+        identities=tuple(make_identities(found.effects)),
+        evidence=tuple(found.evidence),
+        claims=tuple(make_claims(study.claim, (e for e in found.effects if e.kind == "total"))),
+        break_even=tuple(found.break_even),
+        ledger=tuple(found.ledger),
+        curves=tuple(found.curves),
+        curve_distances=tuple(found.distances),
+        trials=tuple(found.rows),
+        findings=tuple(found.findings),
+        environment=_shared_environment(selected),
+        data=_data(selected),
+    )
+    return replace(results, headlines=make_headlines(results))
+
+
+@dataclass(kw_only=True)
+class _Found:
+    """Rows collected over the workloads."""
+
+    findings: list[Finding]
+    arms: list[ArmSummary] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list)
+    evidence: list[EvidenceVerdict] = field(default_factory=list)
+    break_even: list[BreakEven] = field(default_factory=list)
+    ledger: list[LedgerBar] = field(default_factory=list)
+    curves: list[Curve] = field(default_factory=list)
+    distances: list[CurveDistance] = field(default_factory=list)
+    rows: list[TrialRow] = field(default_factory=list)
+
+
+def _analyze_workload(
+    study: Study,
+    design: Design,
+    contrasts: list[Contrast],
+    refusals: list[Refusal],
+    trials: WorkloadTrials,
+    found: _Found,
+) -> None:
+    responses = responses_with_data(trials)
+    verdicts = make_verdicts(study, design, contrasts, trials)
+    evidence = {verdict.optimization: verdict for verdict in verdicts}
+    for times in responses.values():
+        found.effects += make_effects(contrasts, refusals, trials, times, evidence, study)
+    curves, distances = make_curves(design, trials)
+    found.findings += _left_out(trials, responses)
+    found.evidence += verdicts
+    found.arms += make_arms(design, trials, responses)
+    found.break_even += make_break_even(design, trials, responses)
+    found.ledger += make_ledger(design, trials, responses)
+    found.curves += curves
+    found.distances += distances
+    found.rows += make_rows(trials)
+
+
+def _left_out(trials: WorkloadTrials, responses: Mapping[Response, LogTimes]) -> list[Finding]:
+    texts = dict.fromkeys(
+        state
+        for block in trials.blocks
+        if (state := cache_state(trials, block)) not in ("cold", "warm", "any", "none")
+    )
+    return [
+        Finding(workload=trials.workload, kind="refused" if text == SHARED else "left out", text=text)
+        for text in texts
+    ]
+
+
+def _shared_environment(selected: Iterable[WorkloadTrials]) -> dict[str, Any]:
+    """What matters in the environments of the usable trials, with every value that occurs."""
+    values: dict[str, dict[str, None]] = {}
+    for workload in selected:
+        for _, trial in sorted(workload.usable.items()):
+            for name, value in what_matters(trial.record.environment).items():
+                values.setdefault(name, {})[value] = None
+    return {name: " | ".join(seen) for name, seen in values.items()}
+
+
+def _data(selected: Iterable[WorkloadTrials]) -> dict[str, Any]:
+    """Dataset digest and batch-stream hash per workload and block."""
+    stamps: dict[str, Any] = {}
+    for workload in selected:
+        for (block, _), trial in sorted(workload.usable.items()):
+            if trial.record.data is not None:
+                data = trial.record.data
+                entry = stamps.setdefault(workload.workload, {"dataset": data.dataset, "streams": {}})
+                entry["dataset_digest"] = data.dataset_digest
+                entry["num_steps"] = data.num_steps
+                entry["streams"][str(block)] = data.stream_hash
+    return stamps

@@ -1,0 +1,145 @@
+"""Numbers of a workload -> the answer in words, for page one of the report, the terminal and MLflow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ablate.analysis.results import (
+    RESPONSES,
+    BreakEven,
+    Estimate,
+    EvidenceVerdict,
+    Headline,
+    Response,
+    Results,
+)
+from ablate.analysis.wording import format_factor, format_interval
+from ablate.core.contrast import ContrastKind
+from ablate.core.units import format_duration
+
+COMPILE_COUNTERS = {
+    "compiles.forward": "compilation of the forward",
+    "recompiles.forward": "recompilation of the forward",
+    "compiles.optimizer_step": "compilation of the optimizer step",
+    "recompiles.optimizer_step": "recompilation of the optimizer step",
+}
+SWITCH_KINDS: tuple[ContrastKind, ...] = ("optimization", "leave-one-out", "ladder", "add-one-in")
+RESPONSE_NAMES: dict[Response, str] = {
+    "steady": "steady epoch",
+    "horizon_cold": "horizon, cold compile caches",
+    "horizon_warm": "horizon, warm compile caches",
+}
+
+
+def make_headlines(results: Results) -> tuple[Headline, ...]:
+    """Say for every workload what was found; nothing is claimed that the blocks or the evidence do not carry."""
+    return tuple(
+        Headline(workload=choice.name, sentences=tuple(_sentences(results, choice.name)))
+        for choice in results.study.workloads
+    )
+
+
+def saved_compilations(results: Results, workload: str) -> list[str]:
+    """One sentence per optimization that saves compilations: how many, and where it shows in the times."""
+    found = []
+    for verdict in (v for v in results.evidence if v.workload == workload):
+        for result in verdict.expectations:
+            noun = COMPILE_COUNTERS.get(result.counter)
+            if noun is None or result.off_mean is None or result.on_mean is None:
+                continue
+            if result.off_mean <= result.on_mean or verdict.verdict != "bites":
+                continue
+            saved = result.off_mean - result.on_mean
+            plural = "s" if abs(saved - 1) > 1e-9 else ""
+            head, _, tail = noun.partition(" ")
+            found.append(
+                f"{verdict.optimization} saved {saved:.3g} {head}{plural} {tail} per trial on average "
+                f"({result.off_mean:.3g} without it, {result.on_mean:.3g} with it)"
+                + _where_it_shows(results, workload, verdict.optimization)
+            )
+    return found
+
+
+def compared_with_eager(estimate: Estimate) -> str:
+    """`1.04x faster than eager (95 % interval ...)`, `1.10x slower than eager (...)`, `as fast as eager (...)`."""
+    factor = estimate.speedup if estimate.speedup >= 1 else 1 / estimate.speedup
+    word = "faster" if estimate.speedup >= 1 else "slower"
+    same = format_factor(factor) == "1.00x"
+    return (
+        "as fast as eager" if same else f"{format_factor(factor)} {word} than eager"
+    ) + f" ({certainty(estimate)})"
+
+
+def certainty(estimate: Estimate) -> str:
+    """How sure a number is, in words."""
+    speedup = f"speed-up {format_factor(estimate.speedup)}"
+    if estimate.interval is None:
+        return f"{speedup}; one block, so no interval"
+    interval = f"{speedup}, 95 % interval {format_interval(estimate.interval)}"
+    if estimate.grade == "pilot":
+        return f"{interval}; pilot with {len(estimate.blocks)} blocks, no claim"
+    return interval if estimate.excludes_one else f"{interval}, which includes no difference"
+
+
+def _sentences(results: Results, workload: str) -> Iterator[str]:
+    yield from _totals(results, workload)
+    for item in (b for b in results.break_even if b.workload == workload):
+        yield _break_even(item)
+    yield from (f"{sentence}." for sentence in saved_compilations(results, workload))
+    verdicts = [v for v in results.evidence if v.workload == workload]
+    if verdicts:
+        yield _evidence(verdicts)
+    failed = [t for t in results.trials if t.workload == workload and not t.completed]
+    if failed:
+        yield f"{len(failed)} trial{'s' if len(failed) > 1 else ''} did not complete; the report lists the reasons."
+
+
+def _totals(results: Results, workload: str) -> Iterator[str]:
+    for response in RESPONSES:
+        total = results.effect(workload, response, "total")
+        if total is None:
+            continue
+        if total.estimate is None:
+            yield f"Full against eager, {RESPONSE_NAMES[response]}: not reported ({total.refused or total.inert})."
+        elif response == "steady":
+            yield f"Compiled with every optimization on, a steady epoch was {compared_with_eager(total.estimate)}."
+        else:
+            epochs = results.study.timing.horizon_epochs
+            state = response.removeprefix("horizon_")
+            yield (
+                f"With compilation included ({state} compile caches), {epochs} epochs were "
+                f"{compared_with_eager(total.estimate)}."
+            )
+
+
+def _break_even(item: BreakEven) -> str:
+    start = f"{item.cache} compile caches"
+    if item.verdict == "never":
+        return f"Break-even ({start}): never, because a steady epoch is not shorter than in eager."
+    if item.verdict == "at once":
+        return f"Break-even ({start}): at once, the start costs no more than in eager."
+    return (
+        f"Break-even ({start}): after {item.epochs:.1f} epochs "
+        f"({format_duration(item.startup_difference_s)} more to start, "
+        f"{format_duration(item.saving_per_epoch_s)} saved per epoch)."
+    )
+
+
+def _evidence(verdicts: Sequence[EvidenceVerdict]) -> str:
+    groups: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        groups.setdefault(verdict.verdict, []).append(verdict.optimization)
+    return "Did it bite? " + "; ".join(f"{word}: {', '.join(names)}" for word, names in groups.items()) + "."
+
+
+def _where_it_shows(results: Results, workload: str, optimization: str) -> str:
+    for kind in SWITCH_KINDS:
+        parts = []
+        for response in RESPONSES:
+            effect = results.effect(workload, response, kind, optimization)
+            if effect is not None and effect.estimate is not None:
+                parts.append(f"{format_factor(effect.estimate.speedup)} ({RESPONSE_NAMES[response]})")
+        if parts:
+            label = "Shapley value" if kind == "optimization" else kind
+            return f"; measured speed-up ({label}): " + ", ".join(parts)
+    return ""

@@ -1,0 +1,37 @@
+"""A reported number -> `Contrast`: weights on the log times of the cells of one workload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+ContrastKind = Literal[
+    "total", "compile", "optimization", "layer", "leave-one-out", "add-one-in", "ladder", "eager-optimization", "a/a"
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contrast:
+    """`effect = sum over keys of weights[key] * log T[key]`; positive = faster, `exp(effect)` = speed-up factor.
+
+    Attributes:
+        kind: What the number answers.
+        subject: Optimization or layer it is about; empty for total and compile.
+        weights: Weight per effective key, zero weights removed. Empty = 0 by construction (inert).
+        why_inert: Reason when the weights are empty.
+    """
+
+    kind: ContrastKind
+    subject: str
+    weights: Mapping[str, float] = field(default_factory=dict)
+    why_inert: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """A number that this design cannot identify, with the names of the cells it would need."""
+
+    kind: ContrastKind
+    subject: str
+    missing: tuple[str, ...]

@@ -1,0 +1,17 @@
+"""A thing that went wrong -> one of three kinds of error: the user's, a trial's, stored data's."""
+
+
+class AblateError(Exception):
+    """Base of every error that ablate raises on purpose; its text is one clear sentence for a person."""
+
+
+class UserError(AblateError):
+    """The user asked for something impossible: say what is wrong and what to do; exit code 1."""
+
+
+class TrialError(AblateError):
+    """A trial cannot go on: recorded with its reason, the study continues."""
+
+
+class StoredDataError(AblateError):
+    """A file that ablate wrote earlier cannot be read: names the file and version; nothing is overwritten."""

@@ -1,0 +1,65 @@
+"""What a trial collects beside times -> `Evidence`: graph breaks, compiles, recompiles with reasons, limit hits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompileEvent:
+    """One compilation inside a trial.
+
+    Attributes:
+        step: Training step (from 0) during which it happened.
+        function: `forward` (its backward pass included) or `optimizer_step`.
+        seconds: Wall time of the compilation.
+        reason: The failed guard for a recompilation, None for the first compile of a code object.
+        failure: Why the compiler gave up, None when it did not.
+    """
+
+    step: int
+    function: str
+    seconds: float
+    reason: str | None = None
+    failure: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphBreak:
+    """A place where the compiler split the graph; `location` is `file:line` of the user's source when known."""
+
+    reason: str
+    location: str
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitHit:
+    """The recompile limit was reached: from this step on the function ran eagerly for new shapes."""
+
+    step: int
+    function: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """Everything collected in one trial.
+
+    Attributes:
+        events: Compilations in order.
+        graph_breaks: Distinct breaks with counts.
+        limit_hits: Recompile-limit hits in order.
+        counters: Numbers that expectations refer to. Keys: `compiles.forward`, `compiles.optimizer_step`,
+            `recompiles.forward`, `recompiles.optimizer_step`, `graphs`, `graph_breaks` (of the forward: torch breaks
+            the optimizer step itself, on purpose), `limit_hits`, `cudagraph_recordings`, `cudagraph_skips`, `syncs_per_step`, `compile_s`. A key that was not measured
+            is absent, never 0.
+        sync_sources: `file:line` of calls that would stall a device -> count in the audited step.
+    """
+
+    events: tuple[CompileEvent, ...] = ()
+    graph_breaks: tuple[GraphBreak, ...] = ()
+    limit_hits: tuple[LimitHit, ...] = ()
+    counters: Mapping[str, float] = field(default_factory=dict)
+    sync_sources: Mapping[str, int] = field(default_factory=dict)

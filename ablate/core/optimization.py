@@ -1,0 +1,94 @@
+"""What an optimization declares about itself -> pure data that spec, design and analysis can use without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+OffMeans = Literal["today", "guide"]
+Requirement = Literal["compiled_forward", "compiled_step", "cuda"]
+Numerics = Literal["identical", "rounding", "training"]
+LAYERS = ("compiler input", "compiler output", "runtime")
+GENERAL_REASONS: Mapping[str, str] = {
+    "compiled_forward": "nothing is compiled here",
+    "compiled_step": "the optimizer step is not compiled (compile_step: false)",
+    "cuda": "no CUDA device: it cannot act on a CPU",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expectation:
+    """What must differ in the evidence when the optimization bites.
+
+    Attributes:
+        counter: A key of `Evidence.counters`, e.g. `compiles.optimizer_step`.
+        direction: Whether the on level shows `fewer` or `more` of it than the off level.
+        sentence: The same in words, for the report.
+    """
+
+    counter: str
+    direction: Literal["fewer", "more"]
+    sentence: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizationInfo:
+    """One optimization (a factor): its levels, where it can act, and what it promises.
+
+    Attributes:
+        name: Key in the spec, e.g. `dynamic_shapes`.
+        title: Short human name.
+        layer: The layer it belongs to; one of `LAYERS` for the guide's five, free text for others.
+        levels: All levels, each with the sentence that describes it.
+        on: The level that is the optimization itself.
+        off: The off level for each meaning of off (`today`, `guide`).
+        emulations: Off levels that restore an older behavior, with the label the report prints beside numbers.
+        numerics: What it may change: `identical` arithmetic, `rounding`, or the `training` itself.
+        requires: It acts only where all of these hold; elsewhere it is inert.
+        why_inert: Reason per requirement, where the optimization can say it better than the general sentence.
+        expectations: What must differ when it bites.
+        source: Where the advice comes from.
+    """
+
+    name: str
+    title: str
+    layer: str
+    levels: Mapping[str, str]
+    on: str
+    off: Mapping[str, str]
+    emulations: Mapping[str, str] = field(default_factory=dict)
+    numerics: Numerics = "identical"
+    requires: tuple[Requirement, ...] = ()
+    why_inert: Mapping[str, str] = field(default_factory=dict)
+    expectations: tuple[Expectation, ...] = ()
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        for level in (self.on, *self.off.values(), *self.emulations):
+            if level not in self.levels:
+                raise ValueError(
+                    f"optimization {self.name}: level {level!r} is not one of {list(self.levels)}"
+                )
+        if "today" not in self.off:
+            raise ValueError(f"optimization {self.name}: off needs at least the meaning 'today'")
+
+    def off_level(self, meaning: OffMeans) -> str:
+        """Return the off level under a meaning of off; `guide` falls back to `today` when it has no emulation."""
+        return self.off.get(meaning, self.off["today"])
+
+    def acts_in(self, *, execution: str, compile_step: bool, device: str) -> bool:
+        """Tell whether the optimization can act in a cell (otherwise it is inert there)."""
+        return self.inert_reason(execution=execution, compile_step=compile_step, device=device) is None
+
+    def inert_reason(self, *, execution: str, compile_step: bool, device: str) -> str | None:
+        """Say why the optimization cannot act in a cell; None where it can."""
+        holds = {
+            "compiled_forward": execution == "compiled",
+            "compiled_step": execution == "compiled" and compile_step,
+            "cuda": device == "cuda",
+        }
+        if execution == "eager" and ("compiled_forward" in self.requires or "compiled_step" in self.requires):
+            return "nothing is compiled in an eager cell"
+        missing = [requirement for requirement in self.requires if not holds[requirement]]
+        return self.why_inert.get(missing[0], GENERAL_REASONS[missing[0]]) if missing else None

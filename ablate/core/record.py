@@ -1,0 +1,121 @@
+"""One trial -> `TrialRecord`, the only thing that the run side and the reading side share.
+
+Format history (`format` in the JSON):
+1  first version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ablate.core.evidence import Evidence
+
+FORMAT = 1
+Status = Literal["completed", "failed", "timed-out", "killed", "non-finite"]
+CacheState = Literal["cold", "warm", "shared", "not-compiled"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """Which trial this is. `attempt` counts from 1; `key` is `PlannedTrial.key`."""
+
+    study: str
+    study_hash: str
+    key: str
+    workload: str
+    execution: Literal["eager", "compiled"]
+    levels: Mapping[str, str]
+    effective_key: str
+    arms: tuple[str, ...]
+    block: int
+    seed: int
+    order: int
+    attempt: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """Why a trial did not complete: one sentence, and the traceback or last output."""
+
+    reason: str
+    traceback: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Times:
+    """Wall times of a trial, in seconds.
+
+    Attributes:
+        epoch_s: Each timed epoch, synchronized at its ends, compilation included.
+        steady_s: Median of the steady epochs: those after the first in which nothing compiled; None = no steady state.
+        steady_epochs: Which epochs those were.
+        startup_s: Total of the epochs minus number of epochs times `steady_s`: the price of getting started.
+        horizon_s: `startup_s + horizon_epochs * steady_s`; None when there is no steady state.
+        horizon_epochs: The horizon of the study.
+        compile_s: Time inside the compiler.
+        loader_wait_s: Time spent waiting for batches, per epoch.
+        first_step_s: The first step.
+    """
+
+    epoch_s: tuple[float, ...]
+    steady_s: float | None
+    steady_epochs: tuple[int, ...]
+    startup_s: float | None
+    horizon_s: float | None
+    horizon_epochs: int
+    compile_s: float
+    loader_wait_s: tuple[float, ...]
+    first_step_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """A validation metric with its unit and direction, on the uncompiled module after training."""
+
+    name: str
+    value: float
+    unit: str
+    higher_is_better: bool
+    num_rows: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataStamp:
+    """What was trained on: digest of the dataset, hash of the batch stream, and sizes."""
+
+    dataset: str
+    dataset_digest: str
+    stream_hash: str
+    num_steps: int
+    replay_gib: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialRecord:
+    """Everything known about one trial. Series (per step) lie beside it in `series.parquet`:
+    columns `step`, `epoch`, `loss`, `lr`, `step_s`, `loader_wait_s`.
+    """
+
+    format: int = FORMAT
+    identity: Identity
+    status: Status
+    failure: Failure | None = None
+    started_at: str
+    ended_at: str
+    cache_state: CacheState = "not-compiled"
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+    expectations: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    data: DataStamp | None = None
+    times: Times | None = None
+    metric: Metric | None = None
+    peak_memory_gib: float | None = None
+    peak_device_memory_gib: float | None = None
+    final_loss: float | None = None
+    evidence: Evidence = field(default_factory=Evidence)
+
+    @property
+    def completed(self) -> bool:
+        return self.status == "completed"

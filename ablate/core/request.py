@@ -1,0 +1,44 @@
+"""What the parent hands to a trial's process -> `TrialRequest`, and the progress lines that come back.
+
+A trial is started as `python -m ablate.train trial REQUEST.json`. The child trains, writes `series.parquet` and then
+`record.json` into `record_folder`, and exits 0 even when the training failed in a way it could record. If it leaves no
+`record.json` (killed, timed out, crashed interpreter), the parent writes the record.
+
+Progress comes back on `progress_fd`, one JSON object a line, written only outside the timed part:
+`{"stage": "start" | "data" | "train" | "validate" | "audit" | "done", "epoch": int, "epochs": int, "epoch_s": float}`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ablate.core.cell import PlannedTrial
+from ablate.core.recipe import Recipe
+from ablate.core.record import CacheState
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialRequest:
+    """One trial to execute.
+
+    Attributes:
+        study_json: Path of the resolved study.
+        trial: The planned trial.
+        recipe: How the cell trains; composed by the parent because its environment must precede torch.
+        attempt: 1 for the first attempt.
+        record_folder: Where `record.json` and `series.parquet` go.
+        cache_state: Whether the compile cache folder started empty (`cold`) or from the same cell (`warm`).
+        device_index: Index of the GPU, None on a CPU.
+        progress_fd: Descriptor for progress lines, None for silence.
+        git_commit: Commit of the working tree that started the study, if any.
+    """
+
+    study_json: str
+    trial: PlannedTrial
+    recipe: Recipe
+    attempt: int
+    record_folder: str
+    cache_state: CacheState
+    device_index: int | None = None
+    progress_fd: int | None = None
+    git_commit: str | None = None

@@ -1,0 +1,188 @@
+"""One question -> `Study`: the frozen, validated form of a spec file, shared by every stage."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ablate.core.catalog import WorkloadInfo
+from ablate.core.optimization import OffMeans, OptimizationInfo
+from ablate.core.serialize import to_dict
+
+DesignKind = Literal["factorial", "ladder", "leave-one-out", "add-one-in", "cells"]
+CachePolicy = Literal["per-cell", "shared", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A published claim: intervals of the speed-up factor full versus eager, under two readings."""
+
+    speedup: tuple[float, float]
+    alternative: tuple[float, float] | None = None
+    source: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSource:
+    """Where the tables come from.
+
+    Attributes:
+        dataset: `look-alike`, a RelBench hub name, or a folder in RelBench format (absolute path).
+        revision: Pinned revision of a hub dataset.
+        scale: Scale of the look-alike (`tiny`, `small`); None for other sources.
+        seed: Seed of the look-alike.
+    """
+
+    dataset: str
+    revision: str | None = None
+    scale: str | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Factor:
+    """One optimization as used in a study.
+
+    Attributes:
+        info: What the optimization declares.
+        off_means: Which off behavior counts as off in this study.
+        off: The off level.
+        on: The on level.
+        setting: `both` makes it vary in the design; `on` or `off` fixes it in every compiled cell.
+        path: Absolute path of the outside file that defines it, if any.
+    """
+
+    info: OptimizationInfo
+    off_means: OffMeans
+    off: str
+    on: str
+    setting: Literal["both", "on", "off"] = "both"
+    path: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.info.name
+
+    @property
+    def emulation(self) -> str | None:
+        """Label of the emulation behind the off level, or None when off is what users get today."""
+        return self.info.emulations.get(self.off)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadChoice:
+    """One workload as used in a study; `path` is the absolute path of the outside file that defines it, if any."""
+
+    info: WorkloadInfo
+    path: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.info.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplicitCell:
+    """A cell written in the spec: an arm name, or an execution mode with `on`/`off`/level per optimization."""
+
+    arm: str | None = None
+    execution: Literal["eager", "compiled"] = "compiled"
+    levels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """How long a trial trains: `epochs` of `steps_per_epoch` steps; the horizon is extrapolated to `horizon_epochs`."""
+
+    epochs: int = 5
+    steps_per_epoch: int = 200
+    horizon_epochs: int = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """What is trained. `lr=None` takes the workload's reference learning rate.
+
+    Attributes:
+        channels: Hidden width.
+        num_neighbors: Neighbors per hop; its length is the number of message-passing modules.
+        batch_size: Seeds per batch.
+        optimizer: Name in `torch.optim`, lower case: adam, adamw, sgd.
+        schedule: constant, linear or cosine; stepped every step.
+        dropout: Dropout probability of the feature encoders.
+        encoder_layers: Residual blocks of each table's feature encoder.
+        validation_rows: How many validation seeds are scored after training; None = all.
+    """
+
+    channels: int = 128
+    num_neighbors: tuple[int, ...] = (128, 64)
+    batch_size: int = 512
+    optimizer: Literal["adam", "adamw", "sgd"] = "adam"
+    lr: float | None = None
+    schedule: Literal["constant", "linear", "cosine"] = "linear"
+    dropout: float = 0.2
+    encoder_layers: int = 4
+    validation_rows: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoaderOptions:
+    """How batches reach the model: `live` samples while training, `replay` keeps sampled batches in memory."""
+
+    mode: Literal["live", "replay"] = "live"
+    num_workers: int = 0
+    pin_memory: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Equivalence:
+    """Margins (per workload, in units of the loss) and restart windows; decided by a later stage."""
+
+    margin: Mapping[str, float] = field(default_factory=dict)
+    windows: tuple[int | str, ...] = (0,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """One question, one spec file, one MLflow experiment, one ledger."""
+
+    name: str
+    question: str
+    claim: Claim | None
+    workloads: tuple[WorkloadChoice, ...]
+    data: DataSource
+    factors: tuple[Factor, ...]
+    compile_step: bool
+    compile_backend: str
+    design: DesignKind
+    cells: tuple[ExplicitCell, ...]
+    blocks: int
+    seed: int
+    timing: Timing
+    training: Training
+    loader: LoaderOptions
+    compile_cache: CachePolicy
+    equivalence: Equivalence
+    device: Literal["cpu", "cuda"]
+    num_threads: int | None
+    trial_timeout_s: float
+    tracking_uri: str | None
+    profile: str | None
+    spec_path: str
+    spec_text: str
+
+    @property
+    def varying(self) -> tuple[Factor, ...]:
+        """The factors that the design varies, in spec order."""
+        return tuple(f for f in self.factors if f.setting == "both")
+
+    @property
+    def hash(self) -> str:
+        """Digest (16 hex digits) of what a trial depends on: not the question, claim, block count or tracking."""
+        ignored = {"question", "claim", "blocks", "tracking_uri", "spec_path", "spec_text", "equivalence",
+                   "trial_timeout_s"}
+        content: dict[str, Any] = {k: v for k, v in to_dict(self).items() if k not in ignored}
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,0 +1,247 @@
+"""RelBench tables -> materialized heterogeneous graph, cached on disk without pickle and checked by digest.
+
+A table's rows are nodes with a TensorFrame `tf` and, if it has a time column, `time` in seconds (int64). Every foreign
+key gives two edge types. The cache holds plain tensors (`torch.load(weights_only=True, mmap=True)`) beside a JSON of
+column names and statistics.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch_frame
+from torch_frame import TensorFrame
+from torch_frame.config import TextEmbedderConfig
+from torch_frame.data import MultiEmbeddingTensor
+from torch_frame.data.stats import StatType
+from torch_geometric.data import HeteroData
+
+from ablate.core.errors import StoredDataError, UserError
+from ablate.core.paths import cache_folder
+from ablate.core.study import DataSource
+from ablate.data.source import dataset_digest, load_database, open_dataset
+from ablate.data.text import EMBEDDER, embed_texts
+
+LAYOUT = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Graph:
+    """A materialized database.
+
+    Attributes:
+        data: Nodes, features, times and edges.
+        col_stats: Statistics per node type and column, as torch_frame's encoders want them.
+        name: Name of the dataset.
+        digest: Digest of the tables, column types, embedder and libraries that made it.
+        dataset: The RelBench dataset, for its tasks.
+    """
+
+    data: HeteroData
+    col_stats: Mapping[str, Mapping[str, Mapping[StatType, Any]]]
+    name: str
+    digest: str
+    dataset: Any
+
+
+def column_types(dataset_name: str) -> dict[str, dict[str, str]]:
+    """Read the committed column types of a dataset; guessing them would draw a different model each time.
+
+    A name such as `rel-hm-lookalike-tiny` uses the types of `rel-hm`, the longest committed name it begins with.
+
+    Raises:
+        UserError: no column types are committed for this dataset.
+    """
+    folder = files("ablate.data") / "column_types"
+    names = [path.name.removesuffix(".json") for path in folder.iterdir() if path.name.endswith(".json")]
+    fitting = [name for name in names if dataset_name == name or dataset_name.startswith(f"{name}-")]
+    if not fitting:
+        raise UserError(
+            f"no column types are frozen for dataset {dataset_name!r}; "
+            f"add ablate/data/column_types/{dataset_name}.json with a type per table and column"
+        )
+    path = folder / f"{max(fitting, key=len)}.json"
+    types: dict[str, dict[str, str]] = json.loads(path.read_text(encoding="utf-8"))
+    return types
+
+
+def load_graph(source: DataSource, announce: Callable[[str], None] = lambda _: None) -> Graph:
+    """Load the graph of a study from the cache, materializing it first when it is absent or damaged.
+
+    Args:
+        source: Where the tables come from.
+        announce: Called with one sentence before slow work.
+    """
+    dataset = open_dataset(source)
+    name = dataset.manifest.name
+    types = column_types(name)
+    digest = _graph_digest(dataset, types)
+    folder = cache_folder() / "graphs" / digest
+    if not _is_intact(folder):
+        announce(f"materializing {name} into {folder}")
+        _write_graph(folder, *_materialize(dataset, types))
+    data, col_stats = _read_graph(folder)
+    return Graph(data=data, col_stats=col_stats, name=name, digest=digest, dataset=dataset)
+
+
+def _graph_digest(dataset: Any, types: Mapping[str, Mapping[str, str]]) -> str:
+    """Digest of everything the graph depends on; the tables' own digest is remembered by size and time of change."""
+    root = Path(dataset.dataset_dir)
+    stamps = [(str(p.relative_to(root)), p.stat().st_size, p.stat().st_mtime_ns)
+              for p in sorted(root.rglob("*")) if p.suffix in {".yaml", ".parquet"}]
+    stamp = hashlib.blake2b(json.dumps([str(root), stamps]).encode(), digest_size=16).hexdigest()
+    memo = cache_folder() / "digests" / stamp
+    if memo.exists():
+        tables = memo.read_text()
+    else:
+        tables = dataset_digest(dataset)
+        _write_atomically(memo, tables)
+    parts = [LAYOUT, tables, types, EMBEDDER, version("torch"), version("pytorch-frame"), version("relbench")]
+    return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def _materialize(dataset: Any, types: Mapping[str, Mapping[str, str]]) -> tuple[HeteroData, dict[str, Any]]:
+    from relbench.modeling.graph import make_pkey_fkey_graph
+
+    database = load_database(dataset)
+    stypes = {table: {column: torch_frame.stype(kind) for column, kind in columns.items()}
+              for table, columns in types.items()}
+    for table, columns in stypes.items():
+        absent = sorted(set(columns) - set(database.table_dict[table].df.columns))
+        if absent:
+            raise UserError(f"table {table} of {dataset.dataset_dir} lacks the columns {', '.join(absent)}")
+    embedder = TextEmbedderConfig(text_embedder=embed_texts, batch_size=50_000)
+    return make_pkey_fkey_graph(database, stypes, text_embedder_cfg=embedder)
+
+
+def _write_graph(folder: Path, data: HeteroData, col_stats: Mapping[str, Any]) -> None:
+    """Write tensors, JSON and their digests into a new folder, then move it into place in one step."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    try:
+        tensors: dict[str, torch.Tensor] = {}
+        tables = {node_type: _pack_table(node_type, data[node_type], tensors) for node_type in data.node_types}
+        for index, edge_type in enumerate(data.edge_types):
+            tensors[f"edge/{index}"] = data[edge_type].edge_index.contiguous()
+        torch.save(tensors, partial / "tensors.pt")
+        meta = {"tables": tables, "edges": [list(e) for e in data.edge_types], "stats": _pack_stats(col_stats),
+                "size": (partial / "tensors.pt").stat().st_size, "digest": _file_digest(partial / "tensors.pt")}
+        (partial / "graph.json").write_text(json.dumps(meta), encoding="utf-8")
+        if folder.exists():
+            shutil.rmtree(folder)
+        os.replace(partial, folder)
+    except OSError:
+        if not (folder / "graph.json").exists():  # somebody else may have finished the same graph first
+            raise
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _pack_table(name: str, store: Any, tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
+    frame: TensorFrame = store.tf
+    kinds: dict[str, Any] = {}
+    for stype, feature in frame.feat_dict.items():
+        key = f"table/{name}/{stype.value}"
+        kinds[stype.value] = {"columns": frame.col_names_dict[stype], "multi": not isinstance(feature, torch.Tensor)}
+        if isinstance(feature, torch.Tensor):
+            tensors[key] = feature.contiguous()
+        elif isinstance(feature, MultiEmbeddingTensor):
+            tensors[f"{key}/values"], tensors[f"{key}/offset"] = feature.values.contiguous(), feature.offset
+            kinds[stype.value]["shape"] = [feature.num_rows, feature.num_cols]
+        else:
+            raise UserError(f"table {name} has {stype.value} columns, which the graph cache does not know")
+    if "time" in store:
+        tensors[f"time/{name}"] = store.time.contiguous()
+    return kinds
+
+
+def _read_graph(folder: Path) -> tuple[HeteroData, dict[str, Any]]:
+    meta = json.loads((folder / "graph.json").read_text(encoding="utf-8"))
+    try:
+        tensors = torch.load(folder / "tensors.pt", weights_only=True, mmap=True)
+    except (RuntimeError, OSError, EOFError) as error:
+        raise StoredDataError(f"{folder} holds a damaged graph ({error}); delete that folder") from error
+    data = HeteroData()
+    for name, kinds in meta["tables"].items():
+        features: dict[Any, Any] = {}
+        for kind, entry in kinds.items():
+            key = f"table/{name}/{kind}"
+            if entry["multi"]:
+                num_rows, num_cols = entry["shape"]
+                features[torch_frame.stype(kind)] = MultiEmbeddingTensor(
+                    num_rows, num_cols, tensors[f"{key}/values"], tensors[f"{key}/offset"])
+            else:
+                features[torch_frame.stype(kind)] = tensors[key]
+        columns = {torch_frame.stype(kind): entry["columns"] for kind, entry in kinds.items()}
+        data[name].tf = TensorFrame(features, columns)
+        if f"time/{name}" in tensors:
+            data[name].time = tensors[f"time/{name}"]
+    for index, edge_type in enumerate(meta["edges"]):
+        data[tuple(edge_type)].edge_index = tensors[f"edge/{index}"]
+    return data, _unpack_stats(meta["stats"])
+
+
+def _is_intact(folder: Path) -> bool:
+    """Tell whether a cached graph is whole; its content is digested once, its size always."""
+    try:
+        meta = json.loads((folder / "graph.json").read_text(encoding="utf-8"))
+        tensors = folder / "tensors.pt"
+        if tensors.stat().st_size != meta["size"]:
+            return False
+        verified = folder / "verified"
+        if verified.exists() and verified.read_text() == str(tensors.stat().st_mtime_ns):
+            return True
+        if _file_digest(tensors) != meta["digest"]:
+            return False
+        _write_atomically(verified, str(tensors.stat().st_mtime_ns))
+        return True
+    except (OSError, json.JSONDecodeError, KeyError):
+        return False
+
+
+def _file_digest(path: Path) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    with path.open("rb") as stream:
+        while chunk := stream.read(1 << 22):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _write_atomically(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(handle, "w") as stream:
+        stream.write(text)
+    os.replace(name, path)
+
+
+def _pack_stats(col_stats: Mapping[str, Any]) -> dict[str, Any]:
+    return {table: {column: {kind.value: _plain(value) for kind, value in stats.items()}
+                    for column, stats in columns.items()} for table, columns in col_stats.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return {"tensor": value.tolist()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value.item() if hasattr(value, "item") else value
+
+
+def _unpack_stats(packed: Mapping[str, Any]) -> dict[str, Any]:
+    def unpack(value: Any) -> Any:
+        return torch.tensor(value["tensor"]) if isinstance(value, dict) else value
+
+    return {table: {column: {StatType(kind): unpack(value) for kind, value in stats.items()}
+                    for column, stats in columns.items()} for table, columns in packed.items()}

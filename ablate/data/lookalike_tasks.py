@@ -1,0 +1,194 @@
+"""Transactions -> the three rel-hm tasks: their manifests and their label tables.
+
+A transaction belongs to week k if its day lies in (seed k - 7 d, seed k]; seed 0 is 2019-09-09. The label window of
+seed k is therefore week k + 1, and the customers whose churn is asked at seed k are those of week k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from relbench.manifest import DatasetManifest, TableSpec, TaskManifest
+
+FIRST_DAY = np.datetime64("2019-09-07", "ns")
+FIRST_SEED = np.datetime64("2019-09-09", "ns")
+SEEDS_OF_SPLIT = {"train": range(0, 52), "val": range(52, 53), "test": range(53, 54)}
+VAL_TIMESTAMP, TEST_TIMESTAMP = "2020-09-07", "2020-09-14"
+_DAY = np.timedelta64(86_400_000_000_000, "ns")
+
+_CHURN_SQL = """SELECT
+    seeds.timestamp,
+    seen.customer_id,
+    CAST(NOT EXISTS (
+        SELECT 1
+        FROM transactions AS later
+        WHERE later.customer_id = seen.customer_id
+          AND later.t_dat > seeds.timestamp
+          AND later.t_dat <= seeds.timestamp + INTERVAL '{timedelta}'
+    ) AS BIGINT) AS churn
+FROM timestamps AS seeds
+JOIN transactions AS seen
+  ON seen.t_dat > seeds.timestamp - INTERVAL '{timedelta}' AND seen.t_dat <= seeds.timestamp
+GROUP BY seeds.timestamp, seen.customer_id
+"""
+_SALES_SQL = """SELECT
+    seeds.timestamp,
+    article.article_id,
+    COALESCE(SUM(transactions.price), 0.0) AS sales
+FROM timestamps AS seeds
+CROSS JOIN article
+LEFT JOIN transactions
+  ON transactions.article_id = article.article_id
+ AND transactions.t_dat > seeds.timestamp
+ AND transactions.t_dat <= seeds.timestamp + INTERVAL '{timedelta}'
+GROUP BY seeds.timestamp, article.article_id
+"""
+_PURCHASE_SQL = """SELECT
+    seeds.timestamp,
+    transactions.customer_id,
+    LIST(DISTINCT transactions.article_id) AS article_id
+FROM timestamps AS seeds
+JOIN transactions
+  ON transactions.t_dat > seeds.timestamp AND transactions.t_dat <= seeds.timestamp + INTERVAL '{timedelta}'
+GROUP BY seeds.timestamp, transactions.customer_id
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeekSales:
+    """Transactions of one week: arrays [rows], and the week's number (the seed that ends it)."""
+
+    week: int
+    customer: np.ndarray
+    article: np.ndarray
+    price: np.ndarray
+
+
+def week_of_day(day: int) -> int:
+    """Week of a day counted from 2019-09-07: days 0 to 2 are week 0, days 3 to 9 week 1."""
+    return (day + 4) // 7
+
+
+def day_timestamp(day: int | np.ndarray) -> np.datetime64 | np.ndarray:
+    """Timestamp in nanoseconds of a day counted from 2019-09-07."""
+    return FIRST_DAY + day * _DAY
+
+
+def dataset_manifest(scale: str) -> DatasetManifest:
+    """The dataset manifest: rel-hm's tables, keys and split stamps under a name that says that it is a look-alike."""
+    return DatasetManifest(
+        name=f"rel-hm-lookalike-{scale}",
+        val_timestamp=VAL_TIMESTAMP,
+        test_timestamp=TEST_TIMESTAMP,
+        description="Synthetic look-alike of rel-hm: same schema and tasks, no row of the original.",
+        tables={
+            "article": TableSpec(pkey="article_id"),
+            "customer": TableSpec(pkey="customer_id"),
+            "transactions": TableSpec(
+                time_col="t_dat", fkeys={"customer_id": "customer", "article_id": "article"}
+            ),
+        },
+    )
+
+
+def task_manifests() -> tuple[TaskManifest, ...]:
+    """Manifests of user-churn, item-sales and user-item-purchase, with the query that regenerates the labels."""
+    return (
+        TaskManifest(
+            name="user-churn",
+            kind="forecast",
+            task_type="binary_classification",
+            description="Will a customer with a purchase in the past week buy nothing in the next one?",
+            entity_table="customer",
+            entity_col="customer_id",
+            target_col="churn",
+            time_col="timestamp",
+            timedelta="7 days",
+            sql=_CHURN_SQL,
+        ),
+        TaskManifest(
+            name="item-sales",
+            kind="forecast",
+            task_type="regression",
+            description="Sum of the prices at which an article is sold in the next week.",
+            entity_table="article",
+            entity_col="article_id",
+            target_col="sales",
+            time_col="timestamp",
+            timedelta="7 days",
+            sql=_SALES_SQL,
+        ),
+        TaskManifest(
+            name="user-item-purchase",
+            kind="forecast",
+            task_type="recommendation",
+            description="The articles that a customer buys in the next week.",
+            src_entity_table="customer",
+            src_entity_col="customer_id",
+            dst_entity_table="article",
+            dst_entity_col="article_id",
+            eval_k=12,
+            time_col="timestamp",
+            timedelta="7 days",
+            sql=_PURCHASE_SQL,
+        ),
+    )
+
+
+def label_tables(weeks: Iterator[WeekSales], num_articles: int) -> Iterator[tuple[int, dict[str, pa.Table]]]:
+    """Yield (seed number, task name -> labels at that seed), in order, as the weeks of sales arrive.
+
+    Args:
+        weeks: All weeks 0, 1, ... in order; two are kept at a time.
+        num_articles: Rows of the article table.
+    """
+    previous = next(weeks)
+    for week in weeks:
+        seed = previous.week
+        yield (
+            seed,
+            {
+                "user-churn": _churn(seed, previous, week),
+                "item-sales": _sales(seed, week, num_articles),
+                "user-item-purchase": _purchases(seed, week, num_articles),
+            },
+        )
+        previous = week
+
+
+def _seed_column(seed: int, rows: int) -> np.ndarray:
+    return np.full(rows, FIRST_SEED + 7 * seed * _DAY)
+
+
+def _churn(seed: int, before: WeekSales, after: WeekSales) -> pa.Table:
+    customer = np.unique(before.customer)
+    churn = ~np.isin(customer, after.customer)
+    return pa.table(
+        {
+            "timestamp": _seed_column(seed, len(customer)),
+            "customer_id": customer,
+            "churn": churn.astype(np.int64),
+        }
+    )
+
+
+def _sales(seed: int, after: WeekSales, num_articles: int) -> pa.Table:
+    sales = np.bincount(after.article, weights=after.price, minlength=num_articles)
+    article = np.arange(num_articles, dtype=np.int64)
+    return pa.table({"timestamp": _seed_column(seed, num_articles), "article_id": article, "sales": sales})
+
+
+def _purchases(seed: int, after: WeekSales, num_articles: int) -> pa.Table:
+    buyer, article = np.divmod(np.unique(after.customer * num_articles + after.article), num_articles)
+    customer, first = np.unique(buyer, return_index=True)
+    offsets = np.append(first, len(buyer)).astype(np.int32)
+    return pa.table(
+        {
+            "timestamp": _seed_column(seed, len(customer)),
+            "customer_id": customer,
+            "article_id": pa.ListArray.from_arrays(pa.array(offsets), pa.array(article)),
+        }
+    )

@@ -1,0 +1,119 @@
+"""`DataSource` of a study -> RelBench dataset on disk, its digest, and tables whose times are certain to be right."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ablate.core.errors import UserError
+from ablate.core.paths import cache_folder
+from ablate.core.study import DataSource
+
+HUB_PREFIX = "stanford-star/relbench-v1"
+OLDEST, NEWEST = pd.Timestamp("2000-01-01"), pd.Timestamp("2035-01-01")
+
+
+def open_dataset(source: DataSource) -> Any:
+    """Open the RelBench dataset of a study, making the look-alike first when it is asked for and absent.
+
+    Returns:
+        `relbench.load.RelBenchDataset`.
+
+    Raises:
+        UserError: the folder is not a RelBench dataset, or the hub does not have or serve the name.
+    """
+    import relbench
+
+    if source.dataset == "look-alike":
+        from ablate.data.lookalike import make_lookalike
+
+        scale = source.scale or "tiny"
+        folder = cache_folder() / "look-alike" / f"{scale}-{source.seed}"
+        return relbench.load_dataset(make_lookalike(folder, scale, source.seed))
+    if Path(source.dataset).is_absolute():
+        if not (Path(source.dataset) / "manifest.yaml").exists():
+            raise UserError(
+                f"{source.dataset} is not a RelBench dataset: it has no manifest.yaml; "
+                "`ablate data make FOLDER --scale tiny` writes one"
+            )
+        return relbench.load_dataset(Path(source.dataset))
+    name = source.dataset if "/" in source.dataset else f"{HUB_PREFIX}/{source.dataset}"
+    try:
+        return relbench.load_dataset(name, revision=source.revision)
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"cannot load the hub dataset {name} (revision {source.revision or 'newest'}): {error}; "
+            "download it once with network access, or give a folder in RelBench format in `data: {dataset: ...}`"
+        ) from error
+
+
+def dataset_digest(dataset: Any) -> str:
+    """Digest (32 hex digits) of every file of a dataset folder: manifests, tables and label tables."""
+    digest = hashlib.blake2b(digest_size=16)
+    root = Path(dataset.dataset_dir)
+    files = [root / "manifest.yaml", *root.glob("db/*.parquet"), *root.glob("tasks/*/*")]
+    for path in sorted(p for p in files if p.suffix in {".yaml", ".parquet"}):
+        digest.update(str(path.relative_to(root)).encode())
+        with path.open("rb") as stream:
+            while chunk := stream.read(1 << 22):
+                digest.update(chunk)
+    return digest.hexdigest()
+
+
+def coerce_times(frame: pd.DataFrame, where: str) -> pd.DataFrame:
+    """Return the frame with every datetime column in nanoseconds, refusing times that cannot be right.
+
+    relbench turns times into seconds by dividing integers by 1e9, which is silently wrong by a factor of a thousand
+    for the microseconds that pandas 3 reads by default.
+
+    Raises:
+        UserError: a datetime column reaches outside the years 2000 to 2035.
+    """
+    changed = {}
+    for name in frame.columns:
+        column = frame[name]
+        if not pd.api.types.is_datetime64_any_dtype(column.dtype):
+            continue
+        nanoseconds = column.astype("datetime64[ns]")
+        low, high = nanoseconds.min(), nanoseconds.max()
+        if pd.notna(low) and not (low >= OLDEST and high <= NEWEST):
+            raise UserError(
+                f"{where}.{name} reaches from {low} to {high}: a wrong time unit? "
+                "expected times between 2000 and 2035"
+            )
+        changed[name] = nanoseconds
+    return frame.assign(**changed) if changed else frame
+
+
+def load_database(dataset: Any) -> Any:
+    """Load the tables up to the test time stamp, times coerced to nanoseconds.
+
+    Returns:
+        `relbench.base.Database`.
+    """
+    database = dataset.get_db(upto_test_timestamp=True)
+    for name, table in database.table_dict.items():
+        table.df = coerce_times(table.df, name)
+    return database
+
+
+def to_unix_seconds(times: pd.Series, where: str) -> np.ndarray:
+    """Turn times into int64 seconds since 1970, shape (rows,).
+
+    Raises:
+        UserError: integers that are not seconds (microseconds or nanoseconds), or times outside 2000 to 2035.
+    """
+    if pd.api.types.is_datetime64_any_dtype(times.dtype):
+        seconds = coerce_times(times.to_frame("time"), where)["time"].astype("int64").to_numpy() // 1_000_000_000
+    else:
+        seconds = times.astype("int64").to_numpy()
+    if len(seconds) and not (OLDEST.timestamp() <= seconds.min() and seconds.max() <= NEWEST.timestamp()):
+        raise UserError(
+            f"{where}: times from {seconds.min()} to {seconds.max()} are not seconds between the years 2000 and 2035; "
+            "a wrong time unit?"
+        )
+    return np.ascontiguousarray(seconds, dtype=np.int64)

@@ -1,0 +1,83 @@
+"""A study -> its `Design`: every cell with arm names, what is inert there and its effective key, and the trials."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations
+
+from ablate.core.cell import Cell, Design, DesignedCell
+from ablate.core.errors import UserError
+from ablate.core.study import Factor, Study
+from ablate.design.arms import acting_in_eager, compiled_cell, explicit_cell, inert_reason, named_cells
+from ablate.design.trials import plan_trials
+
+FEWEST_VARYING = {"factorial": 1, "ladder": 2, "leave-one-out": 1, "add-one-in": 1, "cells": 0}
+
+
+def make_design(study: Study) -> Design:
+    """Lay out the cells of a study and the trials that measure them.
+
+    Cells with few optimizations on, and the arms people compare first, come first, so that an effective key shared by
+    several cells is measured in the plainest of them.
+
+    Raises:
+        UserError: too few varying optimizations for the kind of design, or an arm name that the study does not have.
+    """
+    fewest, varying = FEWEST_VARYING[study.design], len(study.varying)
+    if varying < fewest:
+        raise UserError(
+            f"a {study.design} design needs at least {fewest} optimizations that are 'both' on and off, "
+            f"this study has {varying}; set more of them to 'both'"
+        )
+    arms = named_cells(study)
+    names = _arms_by_setting(arms)
+    cells = tuple(_designed(study, cell, names.get(_setting(cell), ())) for cell in _cells(study, arms))
+    return Design(kind=study.design, cells=cells, trials=plan_trials(study, cells))
+
+
+def _cells(study: Study, arms: Mapping[str, Cell]) -> list[Cell]:
+    names = [f.name for f in study.varying]
+    if study.design == "cells":
+        cells = [explicit_cell(study, written, arms) for written in study.cells]
+    else:
+        cells = [arms["eager"], arms["naive"], arms["full"]]
+    if study.design == "factorial":
+        cells += [
+            compiled_cell(study, on) for size in range(len(names) + 1) for on in combinations(names, size)
+        ]
+        cells += [arms[f"eager-with-{f.name}"] for f in acting_in_eager(study)]
+        cells += [arms["eager-again"], arms["full-again"]]
+    elif study.design == "ladder":
+        cells = [arms["eager"], arms["naive"], *(arms[f"ladder-{k}"] for k in range(1, len(names) + 1))]
+    elif study.design == "leave-one-out":
+        cells += [arms[f"without-{name}"] for name in names]
+    elif study.design == "add-one-in":
+        cells += [arms[f"with-{name}"] for name in names]
+    return list({_setting(cell): cell for cell in cells}.values())
+
+
+def _designed(study: Study, cell: Cell, arms: tuple[str, ...]) -> DesignedCell:
+    reasons = {f.name: inert_reason(study, f, cell.execution) for f in study.factors}
+    active = {name: level for name, level in cell.levels.items() if reasons[name] is None}
+    return DesignedCell(
+        cell=cell,
+        effective_key=Cell(execution=cell.execution, levels=active, repeat=cell.repeat).key,
+        arms=arms,
+        on=tuple(f.name for f in study.factors if _is_on(f, cell)),
+        inert={f.name: reason for f in study.varying if (reason := reasons[f.name]) is not None},
+    )
+
+
+def _is_on(factor: Factor, cell: Cell) -> bool:
+    return cell.levels[factor.name] == factor.on != factor.off
+
+
+def _arms_by_setting(arms: Mapping[str, Cell]) -> dict[str, tuple[str, ...]]:
+    names: dict[str, tuple[str, ...]] = {}
+    for name, cell in arms.items():
+        names[_setting(cell)] = (*names.get(_setting(cell), ()), name)
+    return names
+
+
+def _setting(cell: Cell) -> str:
+    return cell.key

@@ -1,0 +1,127 @@
+"""Summaries of a workload -> every named cell against eager, for both times, with intervals and blocks as dots."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+
+from ablate.analysis.results import ArmSummary, Response, Results
+from ablate.analysis.sentences import RESPONSE_NAMES
+from ablate.analysis.wording import format_factor
+from ablate.figures import style
+
+TITLE = "Every arm against eager"
+ORDER = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """Speed-up of an arm against eager, its interval and its blocks; None where it was not measured."""
+
+    name: str
+    speedup: float | None
+    interval: tuple[float, float] | None = None
+    per_block: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """One response."""
+
+    title: str
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Info:
+    """One panel per time."""
+
+    workload: str
+    panels: tuple[Panel, ...]
+
+
+def info(results: Results, workload: str) -> Info | None:
+    """Collect the arms; None when nothing can be compared with eager."""
+    arms = [a for a in results.arms if a.workload == workload and a.versus_eager]
+    responses: tuple[Response, ...] = ("steady", results.horizon(workload))
+    found = [
+        Panel(title=RESPONSE_NAMES[r], rows=tuple(_row(a, r) for a in arms))
+        for r in responses
+        if any((effect := a.versus_eager.get(r)) is not None and effect.estimate for a in arms)
+    ]
+    return Info(workload=workload, panels=tuple(found)) if found else None
+
+
+def panels(info: Info) -> int:
+    return len(info.panels)
+
+
+def height_in(info: Info) -> float:
+    return 0.85 + style.ROW_IN * max(len(panel.rows) for panel in info.panels)
+
+
+def draw(info: Info, axes: Sequence[Axes]) -> None:
+    """One row per arm: a diamond with its interval, small dots for the blocks, a line at 1 for eager."""
+    for ax, panel in zip(axes, info.panels, strict=False):
+        style.factor_axis(ax, _extent(panel))
+        for row, item in enumerate(panel.rows):
+            _draw_row(ax, row, item)
+        style.name_rows(ax, [row.name for row in panel.rows], greyed=[r.speedup is None for r in panel.rows])
+        ax.set_title(panel.title)
+        ax.set_xlabel("speed-up against eager")
+        style.finish(ax)
+
+
+def describe(info: Info) -> str:
+    """Every arm with its factor, in words."""
+    parts = [
+        f"{panel.title}: "
+        + ", ".join(
+            f"{r.name} {format_factor(r.speedup) if r.speedup else 'not measured'}" for r in panel.rows
+        )
+        for panel in info.panels
+    ]
+    return f"Speed-up of every arm of {info.workload} against eager. " + ". ".join(parts) + "."
+
+
+def _row(arm: ArmSummary, response: Response) -> Row:
+    effect = arm.versus_eager.get(response)
+    if effect is None or effect.estimate is None:
+        return Row(name=arm.arm, speedup=None)
+    est = effect.estimate
+    return Row(
+        name=arm.arm,
+        speedup=est.speedup,
+        interval=est.interval,
+        per_block=tuple(map(math.exp, est.per_block)),
+    )
+
+
+def _extent(panel: Panel) -> list[float]:
+    """What the axis must cover: all points, and intervals unless they are so wide that they would hide the points."""
+    points = style.finite(x for row in panel.rows for x in (row.speedup, *row.per_block))
+    ends = style.finite(x for row in panel.rows for x in row.interval or ())
+    low, high = min([*points, 1.0]), max([*points, 1.0])
+    room = max(high / low, 1.1) ** 2
+    return points + [min(max(end, low / room), high * room) for end in ends]
+
+
+def _draw_row(ax: Axes, row: int, item: Row) -> None:
+    if item.speedup is None:
+        ax.annotate("not measured", (1.0, row), xytext=(4, 0), textcoords="offset points", va="center",
+                    fontsize=6.5, color=style.MUTED)  # fmt: skip
+        return
+    color = style.FASTER if item.speedup >= 1 else style.SLOWER
+    if item.interval is not None:
+        ax.plot(item.interval, [row, row], color=color, linewidth=1.4, solid_capstyle="butt", zorder=3)
+    ax.scatter(
+        item.per_block, [row] * len(item.per_block), s=9, color=color, alpha=0.45, linewidths=0, zorder=4
+    )
+    ax.plot([item.speedup], [row], marker="D", markersize=4.5, color=color, markeredgecolor="white",
+            markeredgewidth=0.5, zorder=5)  # fmt: skip
+    right = max(item.speedup, *item.per_block, min((item.interval or (0.0, 0.0))[1], ax.get_xlim()[1] * 0.9))
+    ax.annotate(format_factor(item.speedup), (right, row), xytext=(5, 0), textcoords="offset points", va="center",
+                fontsize=6.5)  # fmt: skip

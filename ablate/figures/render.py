@@ -1,0 +1,84 @@
+"""Results -> one SVG per figure and workload in `figures/`, with its alternative text in `figures.json`."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+from ablate.analysis.results import Results
+from ablate.core.paths import StudyPaths
+from ablate.figures.registry import FigureModule, figure_modules
+from ablate.figures.style import WIDTH_IN, theme
+from ablate.records.store import write_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenderedFigure:
+    """One SVG file (relative to the report folder), what it shows and for whom who cannot see it."""
+
+    name: str
+    figure: str
+    workload: str
+    title: str
+    alt: str
+    file: str
+
+
+def render(paths: StudyPaths, results: Results) -> dict[str, Path]:
+    """Draw every figure that has something to show; the same results give the same bytes.
+
+    Args:
+        paths: SVGs go to `figures/` in the report folder; files of an earlier drawing that are not drawn now go away.
+        results: Numbers to draw.
+
+    Returns:
+        SVG file by name (`<figure>--<workload>`).
+    """
+    folder = paths.report / "figures"
+    folder.mkdir(parents=True, exist_ok=True)
+    files: dict[str, Path] = {}
+    rendered: list[RenderedFigure] = []
+    for figure, module in figure_modules().items():
+        for index, choice in enumerate(results.study.workloads):
+            info = module.info(results, choice.name)
+            if info is None:
+                continue
+            name = f"{figure}--{_slug(choice.name, index)}"
+            files[name] = folder / f"{name}.svg"
+            files[name].write_bytes(draw_svg(module, info))
+            rendered.append(
+                RenderedFigure(
+                    name=name, figure=figure, workload=choice.name, title=module.TITLE, alt=module.describe(info),
+                    file=f"figures/{name}.svg",
+                )
+            )  # fmt: skip
+    for stale in set(folder.glob("*.svg")) - set(files.values()):
+        stale.unlink()
+    write_json(folder / "figures.json", {"figures": rendered})
+    return files
+
+
+def draw_svg(module: FigureModule, info: Any) -> bytes:
+    """Draw one figure into SVG bytes, with letters as outlines and nothing that depends on the time or the machine."""
+    with mpl.rc_context(theme()), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing", category=UserWarning)
+        figure = Figure(figsize=(WIDTH_IN, module.height_in(info)), layout="constrained")
+        FigureCanvasSVG(figure)
+        axes = figure.subplots(1, module.panels(info), squeeze=False)[0]
+        module.draw(info, list(axes))
+        stream = io.BytesIO()
+        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
+    return stream.getvalue()
+
+
+def _slug(workload: str, index: int) -> str:
+    """File name of a workload; its place in the study keeps names apart that differ only in odd characters."""
+    return f"{index}-{re.sub(r'[^A-Za-z0-9_.]+', '-', workload).strip('-.')[:48] or 'workload'}"

@@ -1,0 +1,92 @@
+"""Ledger of a workload -> where the horizon of every arm goes: compilation, waiting for batches, training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+
+from ablate.analysis.results import LedgerBar, Results
+from ablate.core.units import format_duration
+from ablate.figures import style
+
+TITLE = "Where the time of the horizon goes"
+ORDER = 60
+PARTS = (
+    ("training", style.COLORS[0]),
+    ("waiting for batches", style.COLORS[8]),
+    ("compilation", style.COLORS[3]),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """One state of the compile caches."""
+
+    title: str
+    bars: tuple[LedgerBar, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Info:
+    """A panel for cold and one for warm compile caches, as far as measured."""
+
+    workload: str
+    horizon_epochs: int
+    panels: tuple[Panel, ...]
+
+
+def info(results: Results, workload: str) -> Info | None:
+    """Collect the bars; None when no trial of the workload has a horizon."""
+    found = []
+    for cache in ("cold", "warm"):
+        bars = tuple(b for b in results.ledger if b.workload == workload and b.cache == cache)
+        if bars:
+            found.append(Panel(title=f"{cache} compile caches", bars=bars))
+    if not found:
+        return None
+    return Info(workload=workload, horizon_epochs=results.study.timing.horizon_epochs, panels=tuple(found))
+
+
+def panels(info: Info) -> int:
+    return len(info.panels)
+
+
+def height_in(info: Info) -> float:
+    return 1.15 + style.ROW_IN * max(len(panel.bars) for panel in info.panels)
+
+
+def draw(info: Info, axes: Sequence[Axes]) -> None:
+    """Stacked bars, one per arm, with the horizon written at the end."""
+    longest = max(bar.horizon_s for panel in info.panels for bar in panel.bars)
+    for ax, panel in zip(axes, info.panels, strict=False):
+        for row, bar in enumerate(panel.bars):
+            left = 0.0
+            for (part, color), seconds in zip(PARTS, _seconds(bar), strict=True):
+                ax.barh(row, seconds, left=left, height=0.62, color=color, label=part if row == 0 else None)
+                left += seconds
+            ax.annotate(format_duration(bar.horizon_s), (left, row), xytext=(4, 0), textcoords="offset points",
+                        va="center", fontsize=6.5)  # fmt: skip
+        style.name_rows(ax, [bar.arm for bar in panel.bars])
+        ax.set_xlim(0, 1.22 * longest if longest > 0 else 1)
+        ax.set_title(panel.title)
+        ax.set_xlabel(f"seconds for {info.horizon_epochs} epochs")
+        style.finish(ax)
+    handles, names = axes[0].get_legend_handles_labels()
+    axes[0].figure.legend(handles, names, loc="outside lower center", ncols=len(PARTS), frameon=False)
+
+
+def describe(info: Info) -> str:
+    """The three parts of every bar, in words."""
+    parts = [
+        f"{bar.arm} ({bar.cache}): "
+        + ", ".join(f"{part} {format_duration(s)}" for (part, _), s in zip(PARTS, _seconds(bar), strict=True))
+        for panel in info.panels
+        for bar in panel.bars
+    ]
+    return f"Time ledger of {info.workload} over {info.horizon_epochs} epochs. " + "; ".join(parts) + "."
+
+
+def _seconds(bar: LedgerBar) -> tuple[float, float, float]:
+    return bar.training_s, bar.loader_wait_s, bar.compile_s

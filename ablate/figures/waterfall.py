@@ -1,0 +1,176 @@
+"""Effects of a workload -> the steps from eager over naive compilation and each optimization to full."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from matplotlib.axes import Axes
+
+from ablate.analysis.effects import common_blocks
+from ablate.analysis.results import Effect, Response, Results
+from ablate.analysis.sentences import RESPONSE_NAMES
+from ablate.analysis.wording import format_factor
+from ablate.figures import style
+
+TITLE = "From eager to full, step by step"
+ORDER = 10
+UNCLAIMED = ("vacuous", "inert", "structural")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One bar: from `start` to `stop` (speed-up against eager so far); `low`, `high` bound where it may end.
+
+    Attributes:
+        factor: Speed-up of this step alone.
+        total: The bar is a standing point (eager, full), not a step.
+        greyed: Nothing is claimed for it (vacuous, inert or structural).
+    """
+
+    name: str
+    start: float
+    stop: float
+    factor: float
+    low: float | None = None
+    high: float | None = None
+    total: bool = False
+    greyed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """One response: its steps and the blocks behind all of them."""
+
+    title: str
+    steps: tuple[Step, ...]
+    num_blocks: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Info:
+    """One panel for the steady time and one for the horizon."""
+
+    workload: str
+    panels: tuple[Panel, ...]
+
+
+def info(results: Results, workload: str) -> Info | None:
+    """Stack the compile term and the Shapley values; None where the design cannot identify them."""
+    responses: tuple[Response, ...] = ("steady", results.horizon(workload))
+    panels = [panel for r in responses if (panel := _panel(results, workload, r)) is not None]
+    return Info(workload=workload, panels=tuple(panels)) if panels else None
+
+
+def panels(info: Info) -> int:
+    return len(info.panels)
+
+
+def height_in(info: Info) -> float:
+    return 0.85 + style.ROW_IN * max(len(panel.steps) for panel in info.panels)
+
+
+def draw(info: Info, axes: Sequence[Axes]) -> None:
+    """One row per step; blue is faster, orange slower, light grey is not claimed."""
+    for ax, panel in zip(axes, info.panels, strict=False):
+        edges = [x for s in panel.steps for x in (s.start, s.stop, s.low, s.high) if x is not None]
+        style.factor_axis(ax, edges)
+        for row, step in enumerate(panel.steps):
+            _draw_step(ax, row, step, panel.steps[row + 1].start if row + 1 < len(panel.steps) else None)
+        style.name_rows(ax, [s.name for s in panel.steps], greyed=[s.greyed for s in panel.steps])
+        ax.set_title(panel.title)
+        ax.set_xlabel("speed-up against eager")
+        style.finish(ax)
+
+
+def describe(info: Info) -> str:
+    """Every step with its factor, in words."""
+    parts = [
+        f"{panel.title}: " + ", ".join(f"{step.name} {format_factor(step.factor)}" for step in panel.steps)
+        for panel in info.panels
+    ]
+    return f"Waterfall of {info.workload}. " + ". ".join(parts) + "."
+
+
+def _panel(results: Results, workload: str, response: Response) -> Panel | None:
+    total = results.effect(workload, response, "total")
+    compiled = results.effect(workload, response, "compile")
+    parts = [
+        e for e in results.effects
+        if (e.workload, e.response, e.kind) == (workload, response, "optimization")
+    ]  # fmt: skip
+    if total is None or compiled is None or not parts or any(e.refused for e in (total, compiled, *parts)):
+        return None
+    blocks = common_blocks([total, compiled, *parts])
+    if not blocks:
+        return None
+    verdicts = {v.optimization: v.verdict for v in results.evidence if v.workload == workload}
+    steps = [Step(name="eager", start=1.0, stop=1.0, factor=1.0, total=True)]
+    level = 0.0
+    for effect in (compiled, *parts):
+        value, half = _mean(effect, blocks)
+        name = effect.subject or "naive compile"
+        verdict = verdicts.get(effect.subject, "")
+        greyed = verdict in UNCLAIMED
+        steps.append(
+            Step(
+                name=f"{name} ({verdict})" if greyed else name,
+                start=math.exp(level),
+                stop=math.exp(level + value),
+                factor=math.exp(value),
+                low=None if half is None else math.exp(level + value - half),
+                high=None if half is None else math.exp(level + value + half),
+                greyed=greyed,
+            )
+        )
+        level += value
+    value, half = _mean(total, blocks)
+    steps.append(
+        Step(
+            name="full", start=1.0, stop=math.exp(value), factor=math.exp(value), total=True,
+            low=None if half is None else math.exp(value - half),
+            high=None if half is None else math.exp(value + half),
+        )
+    )  # fmt: skip
+    title = f"{RESPONSE_NAMES[response]} ({_blocks(len(blocks))})"
+    return Panel(title=title, steps=tuple(steps), num_blocks=len(blocks))
+
+
+def _mean(effect: Effect, blocks: tuple[int, ...]) -> tuple[float, float | None]:
+    """Mean over the common blocks, and the half-width of the interval where it rests on the same blocks."""
+    est = effect.estimate
+    if est is None:
+        return 0.0, None
+    value = fmean(est.per_block[est.blocks.index(block)] for block in blocks)
+    if est.blocks != blocks or est.interval is None:
+        return value, None
+    return value, math.log(est.interval[1]) - est.effect
+
+
+def _blocks(count: int) -> str:
+    if count == 1:
+        return "1 block, no interval"
+    return f"{count} blocks, pilot" if count < 5 else f"{count} blocks"
+
+
+def _draw_step(ax: Axes, row: int, step: Step, following: float | None) -> None:
+    color = style.FASTER if step.factor >= 1 else style.SLOWER
+    if step.total:
+        ax.plot([step.stop], [row], marker="D", markersize=5, color=style.REFERENCE, zorder=4)
+        if step.stop != 1.0:
+            ax.barh(row, step.stop - 1.0, left=1.0, height=0.5, color=style.REFERENCE, alpha=0.25, zorder=2)
+    else:
+        fill, edge = (style.GREYED, style.MUTED) if step.greyed else (color, color)
+        ax.barh(row, step.stop - step.start, left=step.start, height=0.58, color=fill, edgecolor=edge, linewidth=0.6,
+                zorder=3)  # fmt: skip
+    if step.low is not None and step.high is not None:
+        ax.plot([step.low, step.high], [row, row], color=style.INK, linewidth=0.9, zorder=5)
+    if following is not None and not (step.total and row):
+        ax.plot([step.stop, step.stop], [row, row + 1], color=style.MUTED, linewidth=0.6, zorder=2)
+    right = max(x for x in (step.start, step.stop, step.high) if x is not None)
+    ax.annotate(
+        format_factor(step.factor), (right, row), xytext=(4, 0), textcoords="offset points", va="center", fontsize=6.5,
+        color=style.MUTED if step.greyed else style.INK,
+    )  # fmt: skip

@@ -1,0 +1,41 @@
+"""A recipe -> the same recipe with or without calls that make the host wait for the device in every step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ablate.core.optimization import Expectation, OptimizationInfo
+from ablate.core.recipe import Recipe
+
+INFO = OptimizationInfo(
+    name="sync_free",
+    title="synchronization-free training",
+    layer="runtime",
+    levels={
+        "sync-free": "Loss and metrics are accumulated on the device and read once an epoch, and sizes that are known "
+        "on the host are passed to the calls that need them.",
+        "syncing": "The loss is read back with .item() in every step, metrics validate their input, and sizes are "
+        "asked from the device.",
+    },
+    on="sync-free",
+    off={"today": "syncing", "guide": "syncing"},
+    numerics="identical",
+    requires=(),
+    expectations=(
+        Expectation(
+            counter="syncs_per_step",
+            direction="fewer",
+            sentence="a training step makes the host wait for the device less often",
+        ),
+    ),
+    source="NVIDIA and Kumo, Optimize PyG with torch.compile (April 2025): avoid device synchronizations",
+)
+
+
+def apply(recipe: Recipe, level: str) -> Recipe:
+    """Return the recipe with the metric policy and size passing of the level."""
+    if level == "sync-free":
+        return replace(recipe, metric_policy="on-device", output_size=True)
+    if level == "syncing":
+        return replace(recipe, metric_policy="syncing", output_size=False)
+    raise KeyError(level)

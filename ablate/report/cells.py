@@ -1,0 +1,87 @@
+"""A number -> what a table of the report prints: a main text, a small text under it, and a tone."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, TypedDict
+
+from ablate.analysis.results import Effect, Estimate
+from ablate.analysis.wording import format_factor, format_interval
+from ablate.core.units import format_duration, percent_from_log
+
+Tone = Literal["", "grey", "good", "bad", "strong"]
+
+
+class TableCell(TypedDict):
+    """One cell of a table; plain values, since it travels as JSON."""
+
+    main: str
+    small: str
+    tone: Tone
+
+
+def cell(main: str, small: str = "", tone: Tone = "") -> TableCell:
+    """Build a cell."""
+    return TableCell(main=main, small=small, tone=tone)
+
+
+EMPTY = cell("–", tone="grey")
+
+
+def seconds(value: float | None) -> str:
+    """A time with three digits: `7.26 s`, `420 ms`, `8 min 5 s`."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    if 1 <= value < 100:
+        return f"{value:.3g} s"
+    return format_duration(value)
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """A plain number, a dash where there is none."""
+    return "–" if value is None or not math.isfinite(value) else f"{value:.{digits}g}"
+
+
+def count(value: float | None) -> str:
+    """A counter: whole numbers without a point, means of several trials with one digit."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    return f"{value:.0f}" if float(value).is_integer() else f"{value:.1f}"
+
+
+def percent(effect: float) -> str:
+    """Percent faster with its sign: `+4.2 %`."""
+    value = percent_from_log(effect)
+    return f"{value:+.1f} %" if abs(value) < 1000 else f"{value:+.3g} %"
+
+
+def speedup_cell(effect: Effect | None, *, simultaneous: bool = False, greyed: bool = False) -> TableCell:
+    """Speed-up with percent, interval and how much it may be trusted.
+
+    Args:
+        effect: The effect; None = the design does not ask for it.
+        simultaneous: Print the interval that holds for the whole family.
+        greyed: Nothing is claimed for it, whatever the number.
+    """
+    if effect is None:
+        return EMPTY
+    if effect.inert:
+        return cell("0 by construction", "inert", "grey")
+    if effect.estimate is None:
+        return cell("not reported", "", "grey")
+    est = effect.estimate
+    tone: Tone = "grey" if greyed else ""
+    if effect.claimed:
+        tone = "good" if est.effect > 0 else "bad"
+    return cell(
+        f"{format_factor(est.speedup)} ({percent(est.effect)})", interval_text(est, simultaneous), tone
+    )
+
+
+def interval_text(est: Estimate, simultaneous: bool = False) -> str:
+    """The interval under a number, or why there is none."""
+    interval = est.simultaneous if simultaneous else est.interval
+    if interval is None:
+        return "1 block, no interval"
+    text = format_interval(interval)
+    return f"{text}, pilot" if est.grade == "pilot" else text

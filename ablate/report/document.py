@@ -1,0 +1,196 @@
+"""Results and rendered figures -> the report as plain values (texts and tables), which the template only lays out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ablate.analysis.results import ArmSummary, Finding, Response, Results, TrialRow
+from ablate.analysis.sentences import RESPONSE_NAMES
+from ablate.analysis.wording import format_interval
+from ablate.core.study import Study
+from ablate.report.cells import EMPTY, TableCell, cell, number, seconds, speedup_cell
+from ablate.report.methods import methods, not_tested
+from ablate.report.sections import Table, table, workload_section
+
+MODES = ("eager", "naive", "full")
+SHORT: Mapping[Response, str] = {
+    "steady": "steady epoch",
+    "horizon_cold": "horizon, cold",
+    "horizon_warm": "horizon, warm",
+}
+TIME_FIELDS: Mapping[Response, str] = {
+    "steady": "steady_s",
+    "horizon_cold": "horizon_cold_s",
+    "horizon_warm": "horizon_warm_s",
+}
+
+
+def make_document(results: Results, figures: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """Work out every text and table of the report.
+
+    Args:
+        results: What the analysis found.
+        figures: `figures.json` entries (name, figure, workload, title, alt, file).
+
+    Returns:
+        Plain values; texts from specs and errors are in them as they are, since the template prints, never evaluates.
+    """
+    study = results.study
+    used = responses_used(results)
+    return {
+        "title": study.name,
+        "question": study.question,
+        "facts": _facts(results),
+        "answers": [_answer(results, choice.name, used) for choice in study.workloads],
+        "answer_note": _answer_note(results),
+        "claim_table": _claim_table(results, used),
+        "claim_source": study.claim.source if study.claim else "",
+        "workloads": [
+            workload_section(results, choice, used, [f for f in figures if f["workload"] == choice.name])
+            for choice in study.workloads
+        ],
+        "failed": _failed(results),
+        "findings": [_finding(finding) for finding in results.findings],
+        "not_tested": not_tested(results),
+        "methods": methods(results),
+        "environment": [[name, str(value)] for name, value in results.environment.items()],
+        "data": _data_rows(results),
+        "commands": _commands(study),
+        "spec_path": study.spec_path,
+        "spec_text": study.spec_text,
+    }
+
+
+def responses_used(results: Results) -> tuple[Response, ...]:
+    """The responses that any workload reports, in reading order."""
+    present = {effect.response for effect in results.effects}
+    return tuple(response for response in SHORT if response in present)
+
+
+def _facts(results: Results) -> list[list[str]]:
+    study = results.study
+    done = sum(trial.completed for trial in results.trials)
+    planned = len({(t.workload, t.block, t.effective_key) for t in results.trials})
+    scale = f" ({study.data.scale})" if study.data.scale else ""
+    facts = [
+        ["design", f"{study.design}, {results.num_cells} cells, {results.num_keys} measured per block"],
+        ["trials", f"{done} of {planned} completed, {study.blocks} block{'s' if study.blocks != 1 else ''}"],
+        ["device", results.environment.get("device_name", study.device)],
+        ["data", f"{study.data.dataset}{scale}"],
+        ["timing", f"{study.timing.epochs} epochs of {study.timing.steps_per_epoch} steps, "
+                   f"horizon {study.timing.horizon_epochs} epochs"],
+        ["off means", ", ".join(dict.fromkeys(f.off_means for f in study.factors)) or "–"],
+    ]  # fmt: skip
+    if study.profile:
+        facts.append(["profile", f"{study.profile} (changes the settings of the spec on this machine)"])
+    return facts
+
+
+def _answer(results: Results, workload: str, used: Sequence[Response]) -> dict[str, Any]:
+    choice = next(c for c in results.study.workloads if c.name == workload)
+    arms = results.arms_of(workload)
+    rows = [_answer_row(results, workload, mode, arms[mode], used) for mode in MODES if mode in arms]
+    headers = ["mode"]
+    for response in used:
+        headers += [SHORT[response], "speed-up vs eager"]
+    metric = next(
+        (a.metric_unit or a.metric_name for a in arms.values() if a.metric is not None), choice.info.metric
+    )
+    headline = next((h.sentences for h in results.headlines if h.workload == workload), ())
+    return {
+        "workload": workload,
+        "title": choice.info.title,
+        "table": table([*headers, metric], rows),
+        "sentences": list(headline),
+    }
+
+
+def _answer_row(
+    results: Results, workload: str, mode: str, arm: ArmSummary, used: Sequence[Response]
+) -> list[TableCell]:
+    kind = {"naive": "compile", "full": "total"}.get(mode)
+    row = [cell(mode, "; ".join(arm.flags), "strong")]
+    for response in used:
+        row.append(cell(seconds(getattr(arm, TIME_FIELDS[response]))))
+        if kind is None:
+            row.append(cell("1", "reference", "grey"))
+        else:
+            row.append(speedup_cell(results.effect(workload, response, kind)))  # type: ignore[arg-type]
+    row.append(cell(number(arm.metric)) if arm.metric is not None else EMPTY)
+    return row
+
+
+def _answer_note(results: Results) -> str:
+    study = results.study
+    parts = [
+        f"Steady: one epoch of {study.timing.steps_per_epoch} steps once nothing compiles any more. Horizon: "
+        f"{study.timing.horizon_epochs} epochs from the first batch, compilation and recompilation included. A speed-up "
+        "above 1 is faster; intervals are 95 % over blocks."
+    ]
+    if study.blocks == 1:
+        parts.append("One block: there is no interval, and nothing is claimed.")
+    elif study.blocks < 5:
+        parts.append(f"{study.blocks} blocks are a pilot: intervals are marked so, and nothing is claimed.")
+    emulated = [f"{f.name}: {f.emulation}" for f in study.factors if f.emulation]
+    if emulated:
+        parts.append("Off is an emulation for " + "; ".join(emulated) + ".")
+    return " ".join(parts)
+
+
+def _claim_table(results: Results, used: Sequence[Response]) -> Table | None:
+    if not results.claims:
+        return None
+    rows = []
+    for workload in dict.fromkeys(c.workload for c in results.claims):
+        for reading in dict.fromkeys(c.reading for c in results.claims):
+            found = {c.response: c for c in results.claims if (c.workload, c.reading) == (workload, reading)}
+            first = next(iter(found.values()))
+            row = [cell(workload), cell(reading, format_interval((first.low, first.high)))]
+            for response in used:
+                claim = found.get(response)
+                if claim is None:
+                    row.append(EMPTY)
+                else:
+                    tone = {"supported": "good", "refuted": "bad"}.get(claim.verdict, "grey")
+                    place = f"{claim.place} the range" if claim.place else ""
+                    row.append(cell(claim.verdict, place, tone))  # type: ignore[arg-type]
+            rows.append(row)
+    return table(["task", "claim", *(SHORT[r] for r in used)], rows)
+
+
+def _failed(results: Results) -> Table | None:
+    rows = [_failed_row(trial) for trial in results.trials if not trial.completed]
+    return table(["task", "cell", "block", "status", "reason"], rows) if rows else None
+
+
+def _failed_row(trial: TrialRow) -> list[TableCell]:
+    status = trial.status + (f" (attempt {trial.attempt})" if trial.attempt > 1 else "")
+    return [
+        cell(trial.workload), cell(trial.name), cell(str(trial.block)), cell(status, tone="bad"), cell(trial.reason)
+    ]  # fmt: skip
+
+
+def _finding(finding: Finding) -> dict[str, str]:
+    return {"kind": finding.kind, "workload": finding.workload, "text": finding.text}
+
+
+def _data_rows(results: Results) -> list[list[str]]:
+    rows = []
+    for workload, stamp in results.data.items():
+        streams = ", ".join(f"block {block} {value[:12]}" for block, value in stamp["streams"].items())
+        rows.append(
+            [workload, f"{stamp['dataset']}, digest {stamp['dataset_digest'][:12]}; batch streams: {streams}"]
+        )
+    return rows
+
+
+def _commands(study: Study) -> list[list[str]]:
+    spec = study.spec_path
+    return [
+        ["run everything, resume what is missing", f"ablate run {spec}"],
+        ["cells, aliases, number of trials", f"ablate plan {spec}"],
+        ["every number of this report again, from the records", f"ablate analyze {spec}"],
+        ["this PDF again", f"ablate report {spec}"],
+        ["one trial, and the command that reproduces it", "ablate show TRIAL"],
+    ]

@@ -1,0 +1,77 @@
+"""Results and figures of a study -> `report.pdf`, a tagged PDF whose bytes depend on nothing but them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import typst
+
+from ablate.analysis.analyze import read_results
+from ablate.analysis.results import Results
+from ablate.core.errors import AblateError, StoredDataError
+from ablate.core.paths import StudyPaths
+from ablate.report.document import make_document
+
+STANDARD = "ua-1"
+
+
+def make_report(paths: StudyPaths, results: Results | None = None) -> Path:
+    """Lay out the report.
+
+    Args:
+        paths: `figures/figures.json` and the SVGs beside it must have been rendered.
+        results: What to print; read from `results.json` when absent.
+
+    Returns:
+        The PDF.
+
+    Raises:
+        StoredDataError: results or figures are missing or cannot be read.
+    """
+    results = read_results(paths) if results is None else results
+    figures = _read_figures(paths)
+    document = make_document(results, figures)
+    with tempfile.TemporaryDirectory(prefix="ablate-report-") as name:
+        folder = Path(name)
+        (folder / "figures").mkdir()
+        for figure in figures:
+            shutil.copyfile(paths.report / figure["file"], folder / figure["file"])
+        (folder / "data.json").write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
+        template = folder / "template.typ"
+        template.write_bytes(files("ablate.report").joinpath("template.typ").read_bytes())
+        content = _compile(template)
+    paths.pdf.parent.mkdir(parents=True, exist_ok=True)
+    partial = paths.pdf.with_name(f".{paths.pdf.name}.partial")
+    partial.write_bytes(content)
+    os.replace(partial, paths.pdf)
+    return paths.pdf
+
+
+def _read_figures(paths: StudyPaths) -> list[dict[str, str]]:
+    index = paths.report / "figures" / "figures.json"
+    try:
+        figures: list[dict[str, str]] = json.loads(index.read_text(encoding="utf-8"))["figures"]
+    except FileNotFoundError as error:
+        raise StoredDataError(f"{index} does not exist; run `ablate report` to draw the figures") from error
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise StoredDataError(
+            f"{index} cannot be read ({error}); run `ablate report` to draw it anew"
+        ) from error
+    return figures
+
+
+def _compile(template: Path) -> bytes:
+    """Run typst on the template; its data lie beside it as JSON and are printed, never evaluated."""
+    try:
+        content: Any = typst.compile(
+            template, root=template.parent, ignore_system_fonts=True, format="pdf", pdf_standards=[STANDARD]
+        )
+    except typst.TypstError as error:
+        raise AblateError(f"the report cannot be laid out: {error}") from error
+    return bytes(content)

@@ -1,0 +1,167 @@
+"""One claimed trial -> a child process that trains it, and its record (written here when the child left none)."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ablate.core.record import TrialRecord
+from ablate.core.request import TrialRequest
+from ablate.core.study import Study
+from ablate.records.store import read_record, write_json, write_record
+from ablate.run.missing_record import ChildEnd, explain_missing_record
+
+TRAIN_COMMAND: tuple[str, ...] = (sys.executable, "-m", "ablate.train")
+OUTPUT_NAME = "stderr.txt"
+REQUEST_NAME = "request.json"
+GRACE_S = 5.0
+LONGEST_SELECT_S = 0.5
+
+OnEvent = Callable[[Mapping[str, Any]], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """Everything needed to start the process of one trial.
+
+    Attributes:
+        command: The program; `trial REQUEST.json` is added.
+        request: What it is asked to do, without the progress descriptor.
+        environment: Its whole environment.
+        keep: Descriptors of the lease and the device lock, which the child inherits.
+        on_start: Called with the child's pid.
+        on_event: Called with each progress line.
+    """
+
+    command: Sequence[str]
+    request: TrialRequest
+    environment: Mapping[str, str]
+    keep: tuple[int, ...]
+    on_start: Callable[[int], None]
+    on_event: OnEvent
+
+
+def run_child(study: Study, launch: Launch) -> TrialRecord:
+    """Train one trial in a fresh process and return its record, which is then on disk in every case.
+
+    Raises:
+        KeyboardInterrupt: the user interrupted; the child is gone and no record of it is kept, unless it had ended.
+    """
+    folder = Path(launch.request.record_folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    end = _execute(launch, folder, study.trial_timeout_s)
+    if not (folder / "record.json").exists():
+        record = explain_missing_record(
+            study, launch.request, end, folder / OUTPUT_NAME, launch.request.cache_state
+        )
+        write_record(folder, record)
+    return read_record(folder)
+
+
+def _execute(launch: Launch, folder: Path, timeout_s: float) -> ChildEnd:
+    reading, writing = os.pipe()
+    started_at = _now()
+    try:
+        try:
+            process = _start(launch, folder, writing)
+        finally:
+            os.close(writing)
+        try:
+            launch.on_start(process.pid)
+            timed_out = not _follow(process, reading, launch.on_event, time.monotonic() + timeout_s)
+        finally:
+            _end(process)
+    finally:
+        os.close(reading)
+    return ChildEnd(
+        returncode=process.returncode, timed_out=timed_out, started_at=started_at, ended_at=_now()
+    )
+
+
+def _start(launch: Launch, folder: Path, progress: int) -> subprocess.Popen[bytes]:
+    request_path = folder / REQUEST_NAME
+    write_json(request_path, replace(launch.request, progress_fd=progress))
+    with (folder / OUTPUT_NAME).open("wb") as output:
+        return subprocess.Popen(
+            [*launch.command, "trial", str(request_path)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=dict(launch.environment),
+            cwd=folder,
+            pass_fds=(*launch.keep, progress),
+            start_new_session=True,
+        )
+
+
+def _follow(process: subprocess.Popen[bytes], reading: int, on_event: OnEvent, deadline: float) -> bool:
+    """Pass on progress until the child ends; False when the deadline came first."""
+    os.set_blocking(reading, False)
+    buffered, is_open = b"", True
+    with selectors.DefaultSelector() as selector:
+        selector.register(reading, selectors.EVENT_READ)
+        while process.poll() is None:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            if not is_open:
+                _wait(process, min(left, LONGEST_SELECT_S))
+            elif selector.select(min(left, LONGEST_SELECT_S)):
+                buffered, is_open = _read_events(reading, buffered, on_event)
+        if is_open:
+            _read_events(reading, buffered, on_event)
+    return True
+
+
+def _read_events(reading: int, buffered: bytes, on_event: OnEvent) -> tuple[bytes, bool]:
+    """Read what is there, pass on whole lines; returns the unfinished rest and whether more may come."""
+    try:
+        chunk = os.read(reading, 65536)
+    except BlockingIOError:
+        return buffered, True
+    *lines, rest = (buffered + chunk).split(b"\n")
+    for line in lines:
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict):
+            on_event(event)
+    return rest, bool(chunk)
+
+
+def _wait(process: subprocess.Popen[bytes], timeout_s: float) -> None:
+    try:
+        process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        return
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the child if it still runs (politely, then not), and whatever it left behind in its process group."""
+    if process.poll() is None:
+        _signal_group(process.pid, signal.SIGTERM)
+        _wait(process, GRACE_S)
+    _signal_group(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _signal_group(group: int, number: signal.Signals) -> None:
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,90 @@
+"""Who holds a lock -> what to tell the user who waits for it; an orphan that overran its time-out is ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ablate.run.locks import process_exists
+
+PREPARING = "(preparing the data)"
+
+
+def make_holder(
+    *,
+    study: str,
+    root: Path,
+    trial: str,
+    child: int,
+    timeout_s: float | None = None,
+    request: Path | None = None,
+) -> dict[str, Any]:
+    """What a runner writes into the lease and device lock of a trial that it has started.
+
+    Args:
+        study: Name of the study.
+        root: Folder of the study.
+        trial: Key of the trial.
+        child: Process id (and process group) of the trial.
+        timeout_s: Seconds after which the trial is overdue.
+        request: Path of its request, which identifies the process.
+    """
+    deadline = None if timeout_s is None else time.time() + timeout_s
+    return {
+        "study": study,
+        "root": str(root),
+        "trial": trial,
+        "parent": os.getpid(),
+        "child": child,
+        "deadline": deadline,
+        "request": None if request is None else str(request),
+    }
+
+
+def describe_wait(holder: Mapping[str, Any], *, root: Path, what: str) -> str:
+    """One sentence that tells what this process waits for.
+
+    Args:
+        holder: What the holder of the lock wrote (see `make_holder`); may be empty.
+        root: Folder of the study that waits.
+        what: The thing waited for, e.g. a device name.
+    """
+    trial, parent, child = holder.get("trial"), holder.get("parent"), holder.get("child")
+    if not parent:
+        return f"waiting for {what}: another ablate process uses it"
+    ours = holder.get("root") == str(root)
+    if process_exists(parent):
+        owner = "another ablate run of this study" if ours else f"study {holder.get('study')}"
+        return f"waiting for {what}: {owner} (pid {parent}) has it; taking turns"
+    owner = "" if ours else f" of study {holder.get('study')}"
+    return f"waiting for trial {trial}{owner} left by an earlier ablate run (pid {child})"
+
+
+def end_overdue_orphan(holder: Mapping[str, Any]) -> bool:
+    """End a trial whose runner is gone and whose time-out has passed; True when a signal was sent.
+
+    The process is recognized by its request on its command line, so that a reused process id is never hit; where the
+    system does not show command lines nothing is ended and the user decides.
+    """
+    parent, child, deadline = holder.get("parent"), holder.get("child"), holder.get("deadline")
+    if not isinstance(deadline, float) or time.time() < deadline or process_exists(parent):
+        return False
+    if not isinstance(child, int) or not _runs_request(child, holder.get("request")):
+        return False
+    try:
+        os.killpg(child, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def _runs_request(pid: int, request: object) -> bool:
+    try:
+        arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return isinstance(request, str) and request.encode() in arguments

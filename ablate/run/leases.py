@@ -1,0 +1,18 @@
+"""A trial's slug -> its lease file, which is locked exactly while a process trains that trial."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ablate.core.paths import StudyPaths
+from ablate.run.locks import is_held
+
+
+def lease_path(paths: StudyPaths, slug: str) -> Path:
+    """Lock file of one trial."""
+    return paths.leases / f"{slug}.lock"
+
+
+def is_running(paths: StudyPaths, slug: str) -> bool:
+    """Tell whether a process trains this trial right now, on this host."""
+    return is_held(lease_path(paths, slug))

@@ -1,0 +1,107 @@
+"""A path -> an exclusive lock on that file: a child can inherit it, and the kernel frees it when all holders die."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+POLL_S = 0.1
+
+
+class FileLock:
+    """A held `flock`. It belongs to the open file: a child that inherits `descriptor` keeps it held."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self.descriptor = descriptor
+
+    @classmethod
+    def try_acquire(cls, path: Path) -> FileLock | None:
+        """Take the lock, or return None when another open file holds it."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return cls(path, descriptor)
+
+    def describe(self, holder: Mapping[str, Any]) -> None:
+        """Write who holds the lock into the file, for whoever waits."""
+        os.ftruncate(self.descriptor, 0)
+        os.pwrite(self.descriptor, json.dumps(dict(holder)).encode(), 0)
+
+    def release(self) -> None:
+        """Let go of this process's share; an inheriting child keeps the lock."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def __enter__(self) -> FileLock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def is_held(path: Path) -> bool:
+    """Tell whether somebody holds the lock on `path` (False when the file does not exist)."""
+    if not path.exists():
+        return False
+    lock = FileLock.try_acquire(path)
+    if lock is None:
+        return True
+    lock.release()
+    return False
+
+
+def read_holder(path: Path) -> dict[str, Any]:
+    """What the holder wrote into the lock file; empty when it wrote nothing readable (yet)."""
+    try:
+        holder = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return holder if isinstance(holder, dict) else {}
+
+
+def process_exists(pid: object) -> bool:
+    """Tell whether a process with this id exists (whoever owns it)."""
+    if not isinstance(pid, int) or pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def wait_for(path: Path, on_wait: Callable[[dict[str, Any]], None], poll_s: float = POLL_S) -> FileLock:
+    """Take the lock, waiting as long as it needs; `on_wait(holder)` is called at every look that finds it held."""
+    while (lock := FileLock.try_acquire(path)) is None:
+        on_wait(read_holder(path))
+        time.sleep(poll_s)
+    return lock
+
+
+@contextmanager
+def short_lock(path: Path) -> Iterator[None]:
+    """Hold a lock for a few milliseconds of bookkeeping, waiting for others who do the same."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

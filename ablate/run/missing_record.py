@@ -1,0 +1,104 @@
+"""How a trial's process ended without leaving a record -> the record that says why."""
+
+from __future__ import annotations
+
+import re
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from ablate.core.record import CacheState, Failure, Identity, Status, TrialRecord
+from ablate.core.request import TrialRequest
+from ablate.core.serialize import to_dict
+from ablate.core.study import Study
+from ablate.core.units import format_duration
+
+LAST_LINES = 60
+MOST_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChildEnd:
+    """How a child ended: its return code (negative = signal), and whether the parent ended it for taking too long."""
+
+    returncode: int
+    timed_out: bool
+    started_at: str
+    ended_at: str
+
+
+def explain_missing_record(
+    study: Study, request: TrialRequest, end: ChildEnd, output: Path, cache_state: CacheState
+) -> TrialRecord:
+    """Build the record of a trial whose process left none.
+
+    Args:
+        study: The study.
+        request: What the process was asked to do.
+        end: How it ended.
+        output: File with everything it printed.
+        cache_state: State of the compile cache it started with.
+    """
+    text = read_tail(output)
+    status, reason = _verdict(end, text, study.trial_timeout_s)
+    trial = request.trial
+    cell = trial.cell.cell
+    return TrialRecord(
+        identity=Identity(
+            study=study.name,
+            study_hash=study.hash,
+            key=trial.key,
+            workload=trial.workload,
+            execution=cell.execution,
+            levels=dict(cell.levels),
+            effective_key=trial.cell.effective_key,
+            arms=trial.cell.arms,
+            block=trial.block,
+            seed=trial.seed,
+            order=trial.order,
+            attempt=request.attempt,
+        ),
+        status=status,
+        failure=Failure(reason=reason, traceback=text),
+        started_at=end.started_at,
+        ended_at=end.ended_at,
+        cache_state=cache_state,
+        recipe=to_dict(request.recipe),
+    )
+
+
+def read_tail(path: Path) -> str:
+    """The last lines of a text file; empty when there is none."""
+    try:
+        with path.open("rb") as stream:
+            stream.seek(max(0, path.stat().st_size - MOST_BYTES))
+            text = stream.read().decode("utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""
+    return "\n".join(text.splitlines()[-LAST_LINES:])
+
+
+def _verdict(end: ChildEnd, output: str, timeout_s: float) -> tuple[Status, str]:
+    if end.timed_out:
+        return "timed-out", f"took longer than the time-out of {format_duration(timeout_s)} and was ended"
+    if end.returncode < 0:
+        name = _signal_name(-end.returncode)
+        hint = "; the system sends it when memory runs out" if name == "SIGKILL" else ""
+        return "killed", f"the process was killed by {name}{hint}"
+    last = _last_error_line(output)
+    said = f": {last}" if last else ""
+    return "failed", f"the process ended with exit code {end.returncode} and left no record{said}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _last_error_line(output: str) -> str:
+    """The exception line of a traceback, or the last line that is not blank."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = [line for line in lines if re.match(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit)\b", line)]
+    return (errors or lines or [""])[-1][:300]

@@ -1,0 +1,56 @@
+"""A study and its measured cells -> the recipe each of them trains with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ablate.core.cell import Cell, Design
+from ablate.core.recipe import Apply, Recipe, compose_recipe
+from ablate.core.registry import find_module
+from ablate.core.study import Study
+
+Appliers = Mapping[str, Apply]
+
+
+def find_appliers(study: Study) -> dict[str, Apply]:
+    """Look up `apply` of each optimization of the study.
+
+    Raises:
+        UserError: an optimization is not installed, or its outside file cannot be used.
+    """
+    return {
+        factor.name: find_module("optimizations", factor.name, factor.path).apply for factor in study.factors
+    }
+
+
+def compose_recipes(study: Study, design: Design, appliers: Appliers | None = None) -> dict[str, Recipe]:
+    """Compose the recipe of every cell that is measured, before anything is trained.
+
+    Args:
+        study: Gives the compile backend and what the compiled mode compiles.
+        design: Its trials name the measured cells.
+        appliers: `apply` by optimization; None looks them up.
+
+    Returns:
+        Recipe by `Cell.key`.
+
+    Raises:
+        UserError: two optimizations contradict each other.
+    """
+    functions = find_appliers(study) if appliers is None else appliers
+    cells = {trial.cell.cell.key: trial.cell.cell for trial in design.trials}
+    return {key: compose_cell(study, cell, functions) for key, cell in cells.items()}
+
+
+def compose_cell(study: Study, cell: Cell, appliers: Appliers) -> Recipe:
+    """Compose the recipe of one cell from the optimizations that can act in it; inert ones are left out."""
+    base = Recipe(execution=cell.execution, backend=study.compile_backend, compile_step=study.compile_step)
+    changes = [
+        (factor.name, appliers[factor.name], cell.levels[factor.name])
+        for factor in study.factors
+        if factor.name in cell.levels
+        and factor.info.acts_in(
+            execution=cell.execution, compile_step=study.compile_step, device=study.device
+        )
+    ]
+    return compose_recipe(base, changes)

@@ -1,0 +1,248 @@
+"""A study and its design -> one record per trial: claim, train in a child, tell, until nothing is missing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ablate.core.cell import Design, PlannedTrial
+from ablate.core.paths import StudyPaths
+from ablate.core.recipe import Recipe
+from ablate.core.record import TrialRecord
+from ablate.core.request import TrialRequest
+from ablate.core.study import Study
+from ablate.records.store import read_record
+from ablate.run.child import REQUEST_NAME, TRAIN_COMMAND, Launch, run_child
+from ablate.run.compile_cache import CompileCache, close_cache, open_cache
+from ablate.run.devices import Device, pick_device
+from ablate.run.environment import child_environment
+from ablate.run.holders import describe_wait, end_overdue_orphan, make_holder
+from ablate.run.ledger import Claim, Held, Ledger
+from ablate.run.locks import FileLock, wait_for
+from ablate.run.outcome import RunOutcome, summarize
+from ablate.run.planning import select_trials
+from ablate.run.prepare import prepare_data
+from ablate.run.progress import Progress
+from ablate.run.recipes import Appliers, compose_recipes
+from ablate.run.storage import explain_disk_errors, store_plan
+
+OnTrial = Callable[[Path], None]
+
+
+def run_study(
+    study: Study,
+    design: Design,
+    paths: StudyPaths,
+    progress: Progress,
+    *,
+    retry_failed: bool = False,
+    workloads: Sequence[str] | None = None,
+    on_trial: OnTrial | None = None,
+    command: Sequence[str] | None = None,
+    appliers: Appliers | None = None,
+    device: Device | None = None,
+) -> RunOutcome:
+    """Train every trial of the design that has no record yet.
+
+    Args:
+        study: The study; its hash must match the one stored in the folder, if any.
+        design: Cells and trials.
+        paths: Where everything goes.
+        progress: Where progress is shown.
+        retry_failed: Train trials again that ended without completing (once each, as a next attempt).
+        workloads: Only these workloads; None = all.
+        on_trial: Called with the record folder after each trial, e.g. to track it; it must not raise.
+        command: Program that trains (`trial REQUEST.json` or `prepare STUDY.json` is added).
+        appliers: `apply` of each optimization by name; None looks them up in the registry.
+        device: Device to train on; None picks the one that the study asks for.
+
+    Raises:
+        UserError: changed study, no such device, optimizations that contradict each other, data that cannot be
+            prepared, or a folder that cannot be written.
+        StoredDataError: the ledger or a record cannot be read.
+    """
+    started = time.monotonic()
+    wanted = select_trials(study, design, workloads)
+    with explain_disk_errors(paths), stop_signals_interrupt():
+        store_plan(study, design, paths)
+        runner = _Runner(
+            study=study,
+            paths=paths,
+            progress=progress,
+            wanted=wanted,
+            recipes=compose_recipes(study, design, appliers),
+            device=device or pick_device(study.device),
+            command=tuple(command or TRAIN_COMMAND),
+            on_trial=on_trial or (lambda folder: None),
+            git_commit=current_commit(Path.cwd()),
+        )
+        interrupted = runner.run(retry_failed)
+        return summarize(paths, wanted, len(runner.trained), interrupted, time.monotonic() - started)
+
+
+@dataclass(kw_only=True)
+class _Runner:
+    study: Study
+    paths: StudyPaths
+    progress: Progress
+    wanted: Sequence[PlannedTrial]
+    recipes: Mapping[str, Recipe]
+    device: Device
+    command: tuple[str, ...]
+    on_trial: OnTrial
+    git_commit: str | None
+    trained: list[str] = field(default_factory=list)
+    _told: str = ""
+
+    def run(self, retry_failed: bool) -> bool:
+        """Train what is missing; True when the user interrupted."""
+        ledger = Ledger(self.study, self.paths)
+        try:
+            ledger.enqueue(self.wanted, retry_failed=retry_failed)
+            if self._num_ended() < len(self.wanted):
+                with self._device_lock() as lock:
+                    prepare_data(
+                        self.study, self.paths, self.command, self.progress, lock, self.device.visible
+                    )
+            self._train_all(ledger)
+        except KeyboardInterrupt:
+            return True
+        return False
+
+    def _train_all(self, ledger: Ledger) -> None:
+        while True:
+            with self._device_lock() as lock:
+                claim = ledger.claim(self.wanted)
+                if isinstance(claim, Claim):
+                    self._train(ledger, claim, lock)
+                    continue
+            if claim is None:
+                return
+            self._wait_for_trial(claim)
+
+    def _train(self, ledger: Ledger, claim: Claim, lock: FileLock) -> None:
+        folder = self.paths.records / claim.trial.slug
+        cache = None
+        try:
+            cache = open_cache(self.study.compile_cache, claim.trial, self.paths)
+            self.progress.trial_started(self._num_ended() + 1, len(self.wanted), claim.trial, cache.state)
+            record = run_child(self.study, self._launch(claim, cache, lock, folder))
+        except KeyboardInterrupt:
+            self._interrupt(ledger, claim, cache, folder)
+            raise
+        _settle(cache, record)
+        ledger.finish(claim, record)
+        self.trained.append(claim.trial.key)
+        self.progress.trial_ended(record)
+        self.on_trial(folder)
+
+    def _interrupt(self, ledger: Ledger, claim: Claim, cache: CompileCache | None, folder: Path) -> None:
+        """Keep a trial that completed in the last moment; otherwise forget that it started."""
+        record = read_record(folder) if (folder / "record.json").exists() else None
+        if record is not None and record.completed:
+            _settle(cache, record)
+            ledger.finish(claim, record)
+            return
+        (folder / "record.json").unlink(missing_ok=True)
+        if cache is not None:
+            close_cache(cache, completed_key=None)
+        ledger.put_back(claim)
+
+    def _launch(self, claim: Claim, cache: CompileCache, lock: FileLock, folder: Path) -> Launch:
+        trial, recipe = claim.trial, self.recipes[claim.trial.cell.cell.key]
+
+        def tell_holder(pid: int) -> None:
+            holder = make_holder(
+                study=self.study.name,
+                root=self.paths.root,
+                trial=trial.key,
+                child=pid,
+                timeout_s=self.study.trial_timeout_s,
+                request=folder / REQUEST_NAME,
+            )
+            claim.lease.describe(holder)
+            lock.describe(holder)
+
+        return Launch(
+            command=self.command,
+            request=TrialRequest(
+                study_json=str(self.paths.study_json),
+                trial=trial,
+                recipe=recipe,
+                attempt=claim.attempt,
+                record_folder=str(folder),
+                cache_state=cache.state,
+                device_index=self.device.index,
+                git_commit=self.git_commit,
+            ),
+            environment=child_environment(
+                os.environ,
+                compile_cache=cache.folder,
+                recipe_environment=recipe.environment,
+                num_threads=self.study.num_threads,
+                visible_gpu=self.device.visible,
+            ),
+            keep=(claim.lease.descriptor, lock.descriptor),
+            on_start=tell_holder,
+            on_event=self.progress.trial_event,
+        )
+
+    def _device_lock(self) -> FileLock:
+        return wait_for(self.device.lock_path, lambda holder: self._tell_wait(holder, self.device.name))
+
+    def _wait_for_trial(self, held: Held) -> None:
+        wait_for(held.lease_path, lambda holder: self._tell_wait(holder, held.trial.key)).release()
+
+    def _tell_wait(self, holder: dict[str, Any], what: str) -> None:
+        text = describe_wait(holder, root=self.paths.root, what=what)
+        if text != self._told:
+            self._told = text
+            self.progress.note(text)
+        if end_overdue_orphan(holder):
+            self.progress.note(
+                f"ended trial {holder.get('trial')}: it overran its time-out after its runner was gone"
+            )
+
+    def _num_ended(self) -> int:
+        return sum((self.paths.records / trial.slug / "record.json").exists() for trial in self.wanted)
+
+
+def _settle(cache: CompileCache | None, record: TrialRecord) -> None:
+    if cache is not None:
+        close_cache(cache, completed_key=record.identity.key if record.completed else None)
+
+
+@contextmanager
+def stop_signals_interrupt() -> Iterator[None]:
+    """Treat SIGTERM and SIGHUP like Ctrl-C, so that a closed terminal leaves a study that can be continued."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def current_commit(folder: Path) -> str | None:
+    """Commit of the git working tree around `folder`, with `-dirty` when it has changes; None outside of one."""
+    command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None if done.returncode == 0 else None

@@ -1,0 +1,98 @@
+"""Checked parts of a spec -> the frozen `Study`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ablate.core.study import (
+    Claim,
+    DataSource,
+    Equivalence,
+    Factor,
+    LoaderOptions,
+    Study,
+    Timing,
+    Training,
+    WorkloadChoice,
+)
+from ablate.spec.checks import is_folder
+from ablate.spec.layout import Layout
+from ablate.spec.models import ClaimSection, DataSection, SpecFile, TrainingSection
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """A spec without faults, with names looked up."""
+
+    spec: SpecFile
+    factors: tuple[Factor, ...]
+    workloads: tuple[WorkloadChoice, ...]
+    layout: Layout
+    margin: Mapping[str, float]
+
+
+def assemble(
+    draft: Draft, *, device: Literal["cpu", "cuda"], profile: str | None, spec_path: Path, spec_text: str
+) -> Study:
+    """Build the study that a checked spec describes."""
+    spec = draft.spec
+    return Study(
+        name=spec.study,
+        question=spec.question,
+        claim=_claim(spec.claim),
+        workloads=draft.workloads,
+        data=_data(spec.data, spec_path.resolve().parent),
+        factors=draft.factors,
+        compile_step=spec.compile_step,
+        compile_backend=spec.compile_backend,
+        design=draft.layout.kind,
+        cells=draft.layout.cells,
+        blocks=spec.blocks,
+        seed=spec.seed,
+        timing=Timing(**spec.timing.model_dump()),
+        training=_training(spec.training),
+        loader=LoaderOptions(**spec.loader.model_dump()),
+        compile_cache=spec.compile_cache,
+        equivalence=Equivalence(margin=dict(draft.margin), windows=tuple(spec.equivalence.windows)),
+        device=device,
+        num_threads=spec.num_threads,
+        trial_timeout_s=float(spec.trial_timeout),
+        tracking_uri=spec.tracking.uri,
+        profile=profile,
+        spec_path=str(spec_path),
+        spec_text=spec_text,
+    )
+
+
+def _claim(section: ClaimSection | None) -> Claim | None:
+    if section is None:
+        return None
+    low, high = section.speedup
+    other = (section.alternative[0], section.alternative[1]) if section.alternative else None
+    return Claim(speedup=(low, high), alternative=other, source=section.source)
+
+
+def _data(section: DataSection, folder: Path) -> DataSource:
+    dataset, scale = section.dataset, section.scale
+    if is_folder(dataset):
+        dataset = str((folder / Path(dataset).expanduser()).resolve())
+    elif dataset == "look-alike":
+        scale = scale or "tiny"
+    return DataSource(dataset=dataset, revision=section.revision, scale=scale, seed=section.seed)
+
+
+def _training(section: TrainingSection) -> Training:
+    return Training(
+        channels=section.channels,
+        num_neighbors=tuple(section.num_neighbors),
+        batch_size=section.batch_size,
+        optimizer=section.optimizer.name,
+        lr=section.optimizer.lr,
+        schedule=section.schedule,
+        dropout=section.dropout,
+        encoder_layers=section.encoder_layers,
+        validation_rows=section.validation_rows,
+    )

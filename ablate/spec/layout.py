@@ -1,0 +1,160 @@
+"""The `design` of a spec -> its kind and explicitly written cells, and what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+from ablate.core.study import DesignKind, ExplicitCell, Factor
+from ablate.spec.errors import Fault, clean, did_you_mean
+from ablate.spec.models import KINDS
+from ablate.spec.source import Path, Source
+
+FEWEST_VARYING = {"factorial": 1, "ladder": 2, "leave-one-out": 1, "add-one-in": 1}
+MOST_VARYING = {"factorial": 8}
+MOST_CELLS = 512
+
+
+@dataclass(kw_only=True)
+class Layout:
+    """Kind of a design and the cells that the spec writes out; collects faults while it is read."""
+
+    kind: DesignKind = "factorial"
+    cells: tuple[ExplicitCell, ...] = ()
+    faults: list[Fault] = field(default_factory=list)
+
+
+def read_layout(
+    value: Any,
+    factors: tuple[Factor, ...],
+    *,
+    device: str,
+    compile_step: bool,
+    complete: bool,
+    source: Source,
+) -> Layout:
+    """Read `design`: the name of a kind, or a list of arm names and cells.
+
+    Args:
+        value: What the spec writes.
+        factors: The optimizations of the study that are right.
+        device: Device of the study.
+        compile_step: Whether the compiled mode compiles the optimizer step.
+        complete: Whether `factors` are all that the spec names; their number is judged only then.
+        source: Places in the spec.
+    """
+    if isinstance(value, list):
+        return _Cells(factors=factors, device=device, compile_step=compile_step, source=source).read(value)
+    layout = Layout()
+    if value in KINDS:
+        layout.kind = cast(DesignKind, value)
+        layout.faults += _number_of_varying(layout.kind, factors, source) if complete else ()
+    else:
+        layout.faults.append(Fault(position=source.at_value(("design",)), text=_wrong_kind(value)))
+    return layout
+
+
+def _wrong_kind(value: Any) -> str:
+    if value == "fraction":
+        return "a fraction design is not available yet; write factorial or leave-one-out"
+    if isinstance(value, str):
+        return f"unknown design '{clean(value)}'{did_you_mean(value, KINDS)}"
+    return f"expected one of {', '.join(KINDS)}, or a list of cells such as [eager, naive, full]"
+
+
+def _number_of_varying(kind: str, factors: tuple[Factor, ...], source: Source) -> Iterable[Fault]:
+    varying = sum(factor.setting == "both" for factor in factors)
+    where = source.at_value(("design",) if ("design",) in source.values else ("optimizations",))
+    if varying < FEWEST_VARYING[kind]:
+        needed = FEWEST_VARYING[kind]
+        yield Fault(
+            position=where,
+            text=f"a {kind} design needs at least {needed} optimization{'s' if needed > 1 else ''} set to 'both', "
+            f"this spec has {varying}",
+        )
+    elif varying > MOST_VARYING.get(kind, varying):
+        yield Fault(
+            position=where,
+            text=f"a {kind} design of {varying} optimizations has {2**varying} cells; set at most "
+            f"{MOST_VARYING[kind]} to 'both', or write leave-one-out",
+        )
+
+
+@dataclass(kw_only=True)
+class _Cells:
+    factors: tuple[Factor, ...]
+    device: str
+    compile_step: bool
+    source: Source
+    faults: list[Fault] = field(default_factory=list)
+
+    def read(self, entries: list[Any]) -> Layout:
+        if not 1 <= len(entries) <= MOST_CELLS:
+            self._fault(("design",), f"a design has 1 to {MOST_CELLS} cells, this list has {len(entries)}")
+            return Layout(kind="cells", faults=self.faults)
+        cells: list[ExplicitCell] = []
+        for i, entry in enumerate(entries):
+            cell = self._cell(entry, ("design", i))
+            if cell is None:
+                continue
+            if cell in cells:
+                self._fault(("design", i), "this cell is in the list already; remove one")
+            cells.append(cell)
+        return Layout(kind="cells", cells=tuple(cells), faults=self.faults)
+
+    def _cell(self, entry: Any, path: Path) -> ExplicitCell | None:
+        if isinstance(entry, str):
+            arms = self._arms()
+            if entry in arms:
+                return ExplicitCell(arm=entry, execution="eager" if entry.startswith("eager") else "compiled")
+            self._fault(path, f"unknown arm '{clean(entry)}'{did_you_mean(entry, arms)}")
+        elif isinstance(entry, dict):
+            return self._written_cell(entry, path)
+        else:
+            self._fault(path, "expected an arm such as naive, or a cell such as {execution: compiled, x: on}")
+        return None
+
+    def _arms(self) -> list[str]:
+        varying = [factor for factor in self.factors if factor.setting == "both"]
+        eager = [f"eager-with-{f.name}" for f in varying if self._acts(f, "eager")]
+        singles = [f"{word}-{f.name}" for word in ("without", "with") for f in varying]
+        ladder = [f"ladder-{k}" for k in range(1, len(varying) + 1)]
+        return ["eager", "naive", "full", *singles, *ladder, *eager, "eager-again", "full-again"]
+
+    def _written_cell(self, entry: dict[str, Any], path: Path) -> ExplicitCell | None:
+        before = len(self.faults)
+        execution = entry.get("execution", "compiled")
+        if execution not in ("eager", "compiled"):
+            self._fault((*path, "execution"), "expected eager or compiled")
+        known = {factor.name: factor for factor in self.factors}
+        for name, level in entry.items():
+            if name == "execution":
+                continue
+            if name not in known:
+                text = f"unknown optimization '{clean(name)}' in a cell{did_you_mean(name, ['execution', *known])}"
+                self.faults.append(Fault(position=self.source.at_key((*path, name)), text=text))
+            elif sentence := self._wrong_level(known[name], level, execution):
+                self._fault((*path, name), sentence)
+        if len(self.faults) > before:
+            return None
+        levels = {name: level for name, level in entry.items() if name != "execution"}
+        return ExplicitCell(execution=cast(Literal["eager", "compiled"], execution), levels=levels)
+
+    def _wrong_level(self, factor: Factor, level: Any, execution: Any) -> str:
+        choices = ["on", "off", *factor.info.levels]
+        if not isinstance(level, str) or level not in choices:
+            if isinstance(level, bool):
+                return f"write {factor.name}: {'on' if level else 'off'}"
+            return f"{factor.name} has no level '{clean(str(level))}'{did_you_mean(level, choices)}"
+        if factor.setting != "both":
+            return f"{factor.name} is fixed to '{factor.setting}' in every compiled cell; set it to both to vary it"
+        if execution == "eager" and level not in ("off", factor.off) and not self._acts(factor, "eager"):
+            return f"{factor.name} cannot act in an eager cell; leave it out"
+        return ""
+
+    def _acts(self, factor: Factor, execution: str) -> bool:
+        return factor.info.acts_in(execution=execution, compile_step=self.compile_step, device=self.device)
+
+    def _fault(self, path: Path, text: str) -> None:
+        self.faults.append(Fault(position=self.source.at_value(path), text=text))

@@ -1,0 +1,267 @@
+"""Plain values of a spec -> pydantic models: keys, types and bounds; the source of the JSON Schema."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
+from pydantic.json_schema import JsonDict
+
+STUDY_NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"
+DURATION = re.compile(r"^(?:(\d{1,4})\s*h)?\s*(?:(\d{1,5})\s*m(?:in)?)?\s*(?:(\d{1,7})\s*s)?$")
+LONGEST_TRIAL_S = 7 * 24 * 3600.0
+KINDS = ("factorial", "ladder", "leave-one-out", "add-one-in")
+
+Positive = Annotated[float, Field(gt=0, le=1e6)]
+Interval = Annotated[list[Positive], Field(min_length=2, max_length=2)]
+Text = Annotated[str, Field(max_length=2000)]
+
+
+def parse_duration(value: Any) -> float:
+    """Read seconds, or text such as `90s`, `30m`, `1h30m`."""
+    seconds = math.nan
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        seconds = float(value) if abs(value) <= LONGEST_TRIAL_S else math.inf
+    elif isinstance(value, str) and value.strip() and (match := DURATION.match(value.strip())):
+        hours, minutes, rest = (int(part or 0) for part in match.groups())
+        seconds = float(3600 * hours + 60 * minutes + rest)
+    if not 0 < seconds <= LONGEST_TRIAL_S:
+        raise ValueError("expected seconds, or a time such as 90s, 30m or 1h30m, up to 168h")
+    return seconds
+
+
+def parse_window(value: Any) -> int | str:
+    """Read a restart window of the equivalence test: a step, `middle` or `end`."""
+    if value in ("middle", "end") or (type(value) is int and 0 <= value <= 10**9):
+        return value
+    raise ValueError("expected a step from 0, 'middle' or 'end'")
+
+
+Duration = Annotated[
+    Any,
+    PlainValidator(parse_duration),
+    WithJsonSchema({"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string"}]}),
+]
+Window = Annotated[
+    Any,
+    PlainValidator(parse_window),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"enum": ["middle", "end"]}]}),
+]
+
+
+class Section(BaseModel):
+    """Base of every mapping in a spec: unknown keys, silent conversions, NaN and infinity are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+    expects: ClassVar[str] = "a mapping of keys to values"
+
+
+class ClaimSection(Section):
+    """The published claim: speed-up of full against eager."""
+
+    expects: ClassVar[str] = "a mapping such as {speedup: [1.30, 1.35]}"
+    speedup: Interval = Field(description="Lowest and highest speed-up factor of the claim.")
+    alternative: Interval | None = Field(
+        default=None, alias="or", description="The claim under its other reading."
+    )
+    source: Text = Field(default="", description="Where the claim was published.")
+
+    @field_validator("speedup", "alternative")
+    @classmethod
+    def _ordered(cls, value: list[float] | None) -> list[float] | None:
+        if value is not None and value[0] > value[1]:
+            raise ValueError(f"the interval runs backwards; write [{value[1]:g}, {value[0]:g}]")
+        return value
+
+
+class DataSection(Section):
+    """Where the tables come from."""
+
+    expects: ClassVar[str] = "a mapping such as {dataset: look-alike, scale: tiny}"
+    dataset: Annotated[str, Field(min_length=1, max_length=1000)] = Field(
+        description="look-alike, the name of a RelBench dataset, or a folder (written with a slash) in its format."
+    )
+    revision: Annotated[str, Field(min_length=1, max_length=100)] | None = Field(
+        default=None, description="Pinned revision of a dataset from the hub."
+    )
+    scale: Literal["tiny", "small"] | None = Field(default=None, description="Size of the look-alike.")
+    seed: int = Field(default=0, ge=0, lt=2**31, description="Seed of the look-alike.")
+
+
+def _accept_setting_alone(schema: JsonDict) -> None:
+    mapping = dict(schema)
+    schema.clear()
+    schema["anyOf"] = [{"enum": ["both", "on", "off"]}, mapping]
+
+
+class OptimizationSection(Section):
+    """How one optimization takes part; written as `both`, `on`, `off`, or as a mapping."""
+
+    model_config = ConfigDict(json_schema_extra=_accept_setting_alone)
+    expects: ClassVar[str] = "both, on, off or a mapping such as {use: both, off_means: guide}"
+    use: Literal["both", "on", "off"] = Field(
+        default="both", description="Vary it, or fix it in every compiled cell."
+    )
+    off_means: Literal["today", "guide"] | None = Field(
+        default=None, description="Meaning of off for this one."
+    )
+    off: str | None = Field(default=None, description="The level that counts as off.")
+    on: str | None = Field(default=None, description="The level that counts as on.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _setting_alone(cls, value: Any) -> Any:
+        return {"use": value} if isinstance(value, str) else value
+
+
+class TimingSection(Section):
+    """How long a trial trains."""
+
+    expects: ClassVar[str] = "a mapping such as {epochs: 5, steps_per_epoch: 200, horizon_epochs: 10}"
+    epochs: int = Field(default=5, ge=2, le=1000, description="Timed epochs of a trial.")
+    steps_per_epoch: int = Field(
+        default=200, ge=1, le=1_000_000, description="Optimizer updates in an epoch."
+    )
+    horizon_epochs: int = Field(
+        default=10, ge=1, le=1_000_000, description="Epochs the horizon time is stated for."
+    )
+
+
+class OptimizerSection(Section):
+    """The optimizer of `torch.optim`."""
+
+    expects: ClassVar[str] = "a mapping such as {name: adam, lr: 0.005}"
+    name: Literal["adam", "adamw", "sgd"] = Field(default="adam", description="Which optimizer.")
+    lr: Annotated[float, Field(gt=0, le=1000)] | None = Field(
+        default=None, description="Learning rate; left out, each workload's reference."
+    )
+
+
+class TrainingSection(Section):
+    """What is trained."""
+
+    expects: ClassVar[str] = "a mapping such as {channels: 128, batch_size: 512}"
+    channels: int = Field(default=128, ge=1, le=16_384, description="Hidden width.")
+    num_neighbors: Annotated[
+        list[Annotated[int, Field(ge=1, le=100_000)]], Field(min_length=1, max_length=8)
+    ] = Field(default=[128, 64], description="Sampled neighbors per hop.")
+    batch_size: int = Field(default=512, ge=1, le=1_000_000, description="Seeds in a batch.")
+    optimizer: OptimizerSection = OptimizerSection()
+    schedule: Literal["constant", "linear", "cosine"] = Field(
+        default="linear", description="Learning rate over the steps."
+    )
+    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.2, description="Dropout probability of the encoders."
+    )
+    encoder_layers: int = Field(
+        default=4, ge=1, le=64, description="Residual blocks of each table's feature encoder."
+    )
+    validation_rows: Annotated[int, Field(ge=1, le=10**9)] | None = Field(
+        default=None, description="Rows scored after training; left out, all."
+    )
+
+
+class LoaderSection(Section):
+    """How batches reach the model."""
+
+    expects: ClassVar[str] = "a mapping such as {mode: live, num_workers: 4}"
+    mode: Literal["live", "replay"] = Field(
+        default="live", description="Sample while training, or keep batches in memory."
+    )
+    num_workers: int = Field(default=0, ge=0, le=256, description="Processes that sample.")
+    pin_memory: bool = Field(default=False, description="Page-locked batches, for a GPU.")
+
+
+class EquivalenceSection(Section):
+    """What counts as the same training; fixed before any trial."""
+
+    expects: ClassVar[str] = "a mapping such as {margin: {user-churn: 0.002}}"
+    margin: dict[str, Positive] = Field(
+        default={}, description="Loss difference per workload that still counts as equal."
+    )
+    windows: Annotated[list[Window], Field(max_length=20)] = Field(
+        default=[0], description="Steps where runs restart."
+    )
+
+
+class TrackingSection(Section):
+    """Where MLflow stores the study."""
+
+    expects: ClassVar[str] = 'a mapping such as {uri: "sqlite:///mlflow.db"}'
+    uri: Annotated[str, Field(min_length=1, max_length=1000)] | None = Field(
+        default=None, description="MLflow tracking URI."
+    )
+
+
+ExplicitDesign: dict[str, Any] = {
+    "anyOf": [
+        {"enum": list(KINDS)},
+        {"type": "array", "minItems": 1, "items": {"anyOf": [{"type": "string"}, {"type": "object"}]}},
+    ]
+}
+
+
+class SpecFile(Section):
+    """One question about training speed: a study of ablate."""
+
+    study: Annotated[str, Field(pattern=STUDY_NAME)] = Field(
+        description="Name of the study and of its folders."
+    )
+    question: Text = Field(default="", description="What the study answers, in one sentence.")
+    claim: ClaimSection | None = None
+    workloads: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=1000)]], Field(min_length=1, max_length=50)
+    ] = Field(description="What is trained: names, or path/to/file.py.")
+    data: DataSection
+    optimizations: Annotated[dict[str, OptimizationSection], Field(max_length=32)] = Field(
+        default={}, description="Names, or path/to/file.py, and how each takes part."
+    )
+    off_means: Literal["today", "guide"] = Field(
+        default="today", description="What a user without the advice gets, or the guide's start."
+    )
+    compile_step: bool = Field(
+        default=True, description="Does the compiled mode compile the optimizer step too."
+    )
+    compile_backend: Literal["inductor", "aot_eager", "eager"] = Field(
+        default="inductor", description="Backend of the compiler."
+    )
+    design: Annotated[Any, WithJsonSchema(ExplicitDesign)] = Field(
+        default="factorial", description="Which cells are measured."
+    )
+    blocks: int = Field(
+        default=5, ge=1, le=1000, description="Passes over all cells, each with its own seed."
+    )
+    seed: int = Field(default=0, ge=0, lt=2**31, description="Seed of the first block.")
+    timing: TimingSection = TimingSection()
+    training: TrainingSection = TrainingSection()
+    loader: LoaderSection = LoaderSection()
+    compile_cache: Literal["per-cell", "shared", "none"] = Field(
+        default="per-cell", description="Who shares compiled kernels."
+    )
+    equivalence: EquivalenceSection = EquivalenceSection()
+    device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="Where trials train.")
+    num_threads: Annotated[int, Field(ge=1, le=4096)] | None = Field(
+        default=None, description="CPU threads of a trial."
+    )
+    trial_timeout: Duration = Field(default=3600.0, description="Longest time of one trial: seconds, or 30m.")
+    profiles: Annotated[
+        Any,
+        WithJsonSchema(
+            {
+                "type": "object",
+                "properties": {"cpu": {"type": "object"}, "cuda": {"type": "object"}},
+                "additionalProperties": False,
+            }
+        ),
+    ] = Field(default=None, description="Changes to this spec on a machine with that device.")
+    tracking: TrackingSection = TrackingSection()

@@ -1,0 +1,117 @@
+"""A spec file -> `Study`, or every fault in it at once with file, line and column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+from ablate.core.catalog import Catalog
+from ablate.core.errors import UserError
+from ablate.core.study import Study
+from ablate.spec.assemble import Draft, assemble
+from ablate.spec.checks import data_faults, loader_faults, margins, read_workloads
+from ablate.spec.errors import Fault, SpecError
+from ablate.spec.factors import read_factors
+from ablate.spec.layout import read_layout
+from ablate.spec.merge import with_overrides, with_profile
+from ablate.spec.names import Names
+from ablate.spec.profiles import places_of, read_profiles
+from ablate.spec.source import MOST_BYTES, NotReadableError, Source, read_source
+from ablate.spec.validate import validate
+
+Device = Literal["cpu", "cuda"]
+
+
+def read_study(
+    path: Path,
+    *,
+    catalog: Catalog,
+    device: Device | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> Study:
+    """Read, check and resolve a spec.
+
+    Args:
+        path: The spec; paths inside it are relative to its folder.
+        catalog: What the spec may name.
+        device: The device of this machine, used for `device: auto`; None = not known, `auto` then means cpu.
+        overrides: Top-level keys that options of the command line replace, e.g. `{"blocks": 1}`.
+
+    Returns:
+        The study, with the profile of its device merged.
+
+    Raises:
+        SpecError: anything wrong in the spec or in the overrides; its text is the full screen.
+        UserError: the file cannot be read.
+    """
+    text = _read_text(path)
+    try:
+        source = read_source(text)
+    except NotReadableError as error:
+        _refuse([error.fault], path, text)
+    names = Names(catalog=catalog, folder=path.resolve().parent)
+    profiles, faults = read_profiles(source)
+    faults += source.faults
+    resolved = _resolve_device(source, device, faults)
+    active = with_profile(source, resolved) if resolved in profiles else source
+    names.remember_files(active.value.get("workloads"))
+    draft, found = _check(with_overrides(active, overrides or {}), resolved, names)
+    faults += found
+    for other in profiles:
+        if other != resolved:
+            _, found = _check(with_profile(source, other), "cuda" if other == "cuda" else "cpu", names)
+            inside = places_of(source, other)
+            faults += [fault for fault in found if fault.position in inside]
+    if faults or draft is None:
+        _refuse(faults, path, text)
+    profile = resolved if resolved in profiles else None
+    return assemble(draft, device=resolved, profile=profile, spec_path=path, spec_text=text)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise UserError(f"{path} is larger than {MOST_BYTES // 1024} KiB; that is no spec")
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{path}:1:1: not a text file (UTF-8 fails at byte {error.start}); give a YAML spec"
+        ) from error
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}; check the path of the spec") from error
+
+
+def _refuse(faults: list[Fault], path: Path, text: str) -> NoReturn:
+    raise SpecError(faults, path=str(path), source=text)
+
+
+def _resolve_device(source: Source, detected: Device | None, faults: list[Fault]) -> Device:
+    asked = source.value.get("device", "auto")
+    if asked == "cuda" and detected == "cpu":
+        text = "this machine has no CUDA device; write device: auto or cpu"
+        faults.append(Fault(position=source.at_value(("device",)), text=text))
+    if asked in ("cpu", "cuda"):
+        return "cuda" if asked == "cuda" else "cpu"
+    return detected or "cpu"
+
+
+def _check(source: Source, device: Device, names: Names) -> tuple[Draft | None, list[Fault]]:
+    """Check every section by itself, then the combinations of the sections that are right."""
+    spec, wrong, faults = validate(source)
+    factors, found = read_factors(spec.optimizations, spec.off_means, names, source)
+    faults += found
+    complete = "optimizations" not in wrong and len(factors) == len(spec.optimizations)
+    workloads, found = read_workloads(source.value.get("workloads"), names, source)
+    faults += found
+    layout = read_layout(
+        spec.design, factors, device=device, compile_step=spec.compile_step, complete=complete, source=source
+    )
+    faults += layout.faults
+    faults += data_faults(spec.data, source)
+    faults += loader_faults(spec.loader, source)
+    margin, found = margins(spec.equivalence, workloads, names, source)
+    faults += found
+    if faults:
+        return None, faults
+    return Draft(spec=spec, factors=factors, workloads=workloads, layout=layout, margin=margin), []

@@ -1,0 +1,51 @@
+"""`python -m ablate.train trial REQUEST.json` trains one cell; `prepare STUDY.json` makes its data and graph."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import warnings
+from pathlib import Path
+
+os.environ.setdefault("TQDM_DISABLE", "1")
+logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+warnings.filterwarnings("ignore", message=".*configure_optimizers.*")
+
+
+def main(arguments: list[str]) -> int:
+    """Dispatch; returns the exit code: 0 also for a trial that failed and was recorded, 1 for a user error."""
+    from ablate.core.errors import AblateError
+
+    if len(arguments) != 2 or arguments[0] not in ("trial", "prepare"):
+        print(__doc__, file=sys.stderr)
+        return 1
+    command, path = arguments[0], Path(arguments[1])
+    try:
+        if command == "prepare":
+            _prepare(path)
+        else:
+            from ablate.core.request import TrialRequest
+            from ablate.records.store import read_json
+            from ablate.train.trial import execute_trial
+
+            execute_trial(read_json(path, TrialRequest))
+    except AblateError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _prepare(study_json: Path) -> None:
+    from ablate.data.graph import load_graph
+    from ablate.records.store import read_study
+
+    study = read_study(study_json)
+    print(f"data: {study.data.dataset} {study.data.scale or ''}".rstrip(), flush=True)
+    graph = load_graph(study.data, lambda sentence: print(sentence, flush=True))
+    sizes = ", ".join(f"{name} {graph.data[name].num_nodes:,}" for name in graph.data.node_types)
+    print(f"graph {graph.digest[:12]}: {sizes}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,59 @@
+"""This process and machine -> the environment part of a trial record."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import torch
+
+from ablate.data.sampler import sampler_name
+
+PACKAGES = ("torch", "torch-geometric", "pytorch-frame", "relbench", "lightning", "torchmetrics", "numpy", "pandas",
+            "optuna", "ablate-study")
+EXTENSIONS = ("pyg-lib", "torch-scatter", "torch-sparse", "triton")
+PREFIXES = ("TORCH", "PYTORCH", "TRITON", "OMP_", "MKL_", "CUDA_")
+
+
+def describe_environment(device: torch.device, git_commit: str | None) -> dict[str, Any]:
+    """Versions, device, threads and every variable that steers torch, as plain values."""
+    facts: dict[str, Any] = {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "processor": _processor(),
+        "num_cpus": os.cpu_count(),
+        "num_threads": torch.get_num_threads(),
+        "device": device.type,
+        "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else _processor(),
+        "rank": 0,
+        "world_size": 1,
+        "packages": {name: v for name in PACKAGES if (v := _version(name))},
+        "extensions": {name: v for name in EXTENSIONS if (v := _version(name))},
+        "sampler": sampler_name(),
+        "git_commit": git_commit,
+        "variables": {k: v for k, v in sorted(os.environ.items()) if k.startswith(PREFIXES)},
+    }
+    if device.type == "cuda":
+        properties = torch.cuda.get_device_properties(device)
+        facts |= {"cuda": torch.version.cuda, "device_memory_bytes": properties.total_memory}
+    return facts
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as stream:
+            for line in stream:
+                if line.startswith("model name"):
+                    return line.split(":", 1)[1].strip()
+    except OSError:
+        return platform.processor()
+    return platform.processor() or platform.machine()

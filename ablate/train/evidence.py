@@ -1,0 +1,123 @@
+"""What the compiler did during a trial -> `Evidence`: compilations per step, recompile reasons, breaks, limit hits.
+
+The compiler's own records are read after the fact; the timed steps only compare the length of a list.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import torch
+from torch._dynamo import utils as dynamo_utils
+
+from ablate.core.evidence import CompileEvent, Evidence, GraphBreak, LimitHit
+
+FUNCTIONS = ("forward", "optimizer_step")
+NO_LIMIT = 1_000_000
+LIMIT_WORDS = ("recompile_limit", "cache_size_limit", "recompilelimit")
+
+
+class CompileWatch:
+    """Notes during which step, and in which compiled function, each compilation happened.
+
+    Make it before anything is compiled.
+    """
+
+    def __init__(self) -> None:
+        dynamo_utils.set_compilation_metrics_limit(NO_LIMIT)
+        dynamo_utils.clear_compilation_metrics()
+        dynamo_utils.counters.clear()
+        self._places: list[tuple[int, str]] = []
+        self._breaks: Counter[tuple[str, str]] = Counter()
+        self._seen_breaks: Counter[str] = Counter()
+
+    def note(self, step: int, function: str) -> None:
+        """Attribute the compilations since the last call to `function` during `step`."""
+        new = len(dynamo_utils._compilation_metrics) - len(self._places)
+        if not new:
+            return
+        self._places.extend([(step, function)] * new)
+        breaks = Counter({str(reason): count for reason, count in dynamo_utils.counters["graph_break"].items()})
+        for reason, count in (breaks - self._seen_breaks).items():
+            self._breaks[function, reason] += count
+        self._seen_breaks = breaks
+
+    @property
+    def compile_steps(self) -> list[int]:
+        """Step of each compile event."""
+        return [event.step for event in self._events()]
+
+    def collect(self, *, compiled: bool) -> Evidence:
+        """Gather everything the compiler recorded.
+
+        Args:
+            compiled: Whether the cell compiles at all; an eager cell has true zeros, not absent numbers.
+        """
+        events, limits = self._events(), self._limit_hits()
+        breaks = tuple(
+            GraphBreak(reason=f"{function}: {_first_line(reason)}", location=_location(reason), count=count)
+            for (function, reason), count in self._breaks.items()
+        )
+        counters: dict[str, float] = {
+            "graphs": dynamo_utils.counters["stats"]["unique_graphs"],
+            "graph_breaks": sum(count for (function, _), count in self._breaks.items() if function == "forward"),
+            "limit_hits": len(limits),
+            "compile_s": sum(event.seconds for event in events),
+        }
+        for function in FUNCTIONS:
+            own = [event for event in events if event.function == function]
+            counters[f"compiles.{function}"] = len(own)
+            counters[f"recompiles.{function}"] = sum(event.reason is not None for event in own)
+        if compiled and torch.cuda.is_available():
+            counters |= _cudagraph_counters()
+        return Evidence(events=tuple(events), graph_breaks=breaks, limit_hits=tuple(limits), counters=counters)
+
+    def _placed(self) -> list[tuple[int, str, Any]]:
+        return [(step, function, metrics) for (step, function), metrics
+                in zip(self._places, dynamo_utils.get_compilation_metrics(), strict=False)]
+
+    def _events(self) -> list[CompileEvent]:
+        """Compilations that made a graph; frames without one (wrappers, resume stubs) cost nothing and are left out."""
+        return [
+            CompileEvent(step=step, function=function, seconds=m.entire_frame_compile_time_s or 0.0,
+                         reason=_clean(m.recompile_reason), failure=_clean(m.fail_reason))
+            for step, function, m in self._placed() if m.graph_op_count and not _is_limit(m)
+        ]
+
+    def _limit_hits(self) -> list[LimitHit]:
+        return [LimitHit(step=step, function=function, message=_clean(m.fail_reason) or "")
+                for step, function, m in self._placed() if _is_limit(m)]
+
+
+def _is_limit(metrics: Any) -> bool:
+    text = f"{metrics.fail_type or ''} {metrics.fail_reason or ''}".lower()
+    return any(word in text for word in LIMIT_WORDS)
+
+
+def _clean(text: str | None) -> str | None:
+    return " ".join(text.split()) if text else None
+
+
+def _first_line(reason: Any) -> str:
+    return str(reason).strip().splitlines()[0] if str(reason).strip() else "unknown"
+
+
+def _location(reason: Any) -> str:
+    """The user's `file:line` from a break's text, empty when the compiler does not name one."""
+    lines = [line.strip() for line in str(reason).splitlines() if line.strip().startswith('File "')]
+    if not lines:
+        return ""
+    parts = lines[-1].split('"')
+    line = parts[2].split("line ")[-1].split(",")[0] if "line " in parts[2] else "?"
+    return f"{parts[1]}:{line}"
+
+
+def _cudagraph_counters() -> dict[str, float]:
+    """CUDA Graph recordings and skips of this process, from the inductor's own manager."""
+    from torch._inductor import cudagraph_trees
+
+    manager = cudagraph_trees.get_manager(torch.cuda.current_device(), create_if_none_exists=False)
+    recorded = next(manager.graph_counter) if manager is not None else 0
+    return {"cudagraph_recordings": recorded,
+            "cudagraph_skips": dynamo_utils.counters["inductor"]["cudagraph_skips"]}

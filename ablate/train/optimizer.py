@@ -1,0 +1,92 @@
+"""Model parameters and a recipe -> optimizer, schedule and the function that makes one optimizer step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ablate.core.recipe import Recipe
+from ablate.core.study import Training
+
+OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stepper:
+    """What the trainer calls after the backward pass.
+
+    Attributes:
+        optimizer: Holds parameters and learning rate.
+        step: Updates the parameters; compiled when the recipe says so.
+        advance_schedule: Sets the next learning rate.
+    """
+
+    optimizer: torch.optim.Optimizer
+    step: Callable[[], None]
+    advance_schedule: Callable[[], None]
+
+    def learning_rate(self) -> Any:
+        """The current rate as a float, or a copy of the tensor (reading a device tensor would stall the device)."""
+        rate = self.optimizer.param_groups[0]["lr"]
+        if isinstance(rate, torch.Tensor):
+            return float(rate) if rate.device.type == "cpu" else rate.detach().clone()
+        return float(rate)
+
+
+def schedule_factor(schedule: str, step: int, num_steps: int) -> float:
+    """Multiplier of the learning rate at a step: 1 for constant, 1 - t/T for linear, (1 + cos(pi t/T))/2 for cosine."""
+    if schedule == "constant":
+        return 1.0
+    progress = min(step / num_steps, 1.0)
+    return 1.0 - progress if schedule == "linear" else 0.5 * (1.0 + math.cos(math.pi * progress))
+
+
+def make_stepper(parameters: Iterable[torch.nn.Parameter], recipe: Recipe, training: Training, lr: float,
+                 num_steps: int, device: torch.device) -> Stepper:
+    """Build optimizer and schedule, then compile the step (the other order fails, and a tensor rate is changed in
+    place, so it is built here, once per trial).
+
+    Args:
+        parameters: Parameters of the inner module, on their device.
+        recipe: Kind of learning rate; whether and how the step is compiled.
+        training: Optimizer and schedule.
+        lr: Learning rate of step 0.
+        num_steps: Steps of the whole trial, the length of the schedule.
+        device: Where the parameters live.
+    """
+    rate: float | torch.Tensor = lr
+    extra: dict[str, Any] = {}
+    if recipe.lr_kind != "float":
+        rate = torch.tensor(lr, device=device if recipe.lr_kind == "device-tensor" else "cpu")
+        if recipe.lr_kind == "device-tensor" and device.type == "cuda":
+            extra["capturable"] = True
+    optimizer = OPTIMIZERS[training.optimizer](parameters, lr=rate, **extra)  # type: ignore[arg-type]
+    advance: Callable[[], None] = lambda: None  # noqa: E731
+    if training.schedule != "constant":
+        scheduler = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda step: schedule_factor(training.schedule, step, num_steps)
+        )
+        advance = scheduler.step
+    return Stepper(optimizer=optimizer, step=_compile_step(optimizer, recipe), advance_schedule=advance)
+
+
+def _compile_step(optimizer: torch.optim.Optimizer, recipe: Recipe) -> Callable[[], None]:
+    def optimizer_step() -> None:
+        optimizer.step()
+
+    options = recipe.step_compile
+    if options is None:
+        return optimizer_step
+    compiled = torch.compile(optimizer_step, dynamic=options.dynamic, mode=options.mode, backend=options.backend)
+    if not recipe.step_dynamo_config:
+        return compiled
+
+    def configured_step() -> None:
+        with torch._dynamo.config.patch(dict(recipe.step_dynamo_config)):
+            compiled()
+
+    return configured_step

@@ -1,0 +1,164 @@
+"""`TrialRequest` -> trained cell -> `record.json` and `series.parquet`: the life of one trial's process."""
+
+from __future__ import annotations
+
+import math
+import resource
+import traceback
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ablate.core.errors import AblateError
+from ablate.core.evidence import Evidence
+from ablate.core.record import DataStamp, Failure, Identity, Status, TrialRecord
+from ablate.core.request import TrialRequest
+from ablate.core.serialize import to_dict
+from ablate.core.study import Study
+from ablate.core.units import BYTES_PER_GIB
+from ablate.data.graph import Graph, load_graph
+from ablate.records.store import read_study, write_record, write_series
+from ablate.train.audit import audit_step
+from ablate.train.clock import summarize_times
+from ablate.train.environment import describe_environment
+from ablate.train.module import move_batch, num_seeds
+from ablate.train.progress import ProgressPipe
+from ablate.train.running_loss import make_running_loss
+from ablate.train.session import Session, apply_settings, open_session
+
+
+def execute_trial(request: TrialRequest) -> TrialRecord:
+    """Train the requested cell and write its record and series; failures of the training are recorded, not raised."""
+    study = read_study(Path(request.study_json))
+    progress = ProgressPipe(request.progress_fd)
+    folder = Path(request.record_folder)
+    record = _blank_record(request, study)
+    try:
+        record = _train(request, study, progress, record, folder)
+    except AblateError as error:
+        record = _failed(record, str(error), traceback.format_exc())
+    except Exception as error:  # whatever a workload or the compiler raises is the trial's result
+        record = _failed(record, f"{type(error).__name__}: {_first_line(error)}", traceback.format_exc())
+    record = replace(record, ended_at=_now())
+    write_record(folder, record)
+    progress.send("done", status=record.status)
+    return record
+
+
+def _train(request: TrialRequest, study: Study, progress: ProgressPipe, record: TrialRecord, folder: Path
+           ) -> TrialRecord:
+    progress.send("start")
+    apply_settings(request.recipe, study.num_threads)
+    device = _device(study, request)
+    record = replace(record, environment=describe_environment(device, request.git_commit))
+    progress.send("data")
+    graph = load_graph(study.data)
+    epochs = study.timing.epochs
+
+    def on_epoch(epoch: int, seconds: float) -> None:
+        progress.send("train", epoch=epoch + 1, epochs=epochs, epoch_s=seconds)
+
+    session = open_session(study, request.trial.workload, graph, request.recipe, seed=request.trial.seed,
+                           device=device, on_epoch=on_epoch)
+    progress.send("train", epoch=0, epochs=epochs)
+    session.train()
+    record = _with_training(record, request, study, session, graph, folder)
+    if record.status != "completed":
+        return record
+    progress.send("validate")
+    record = replace(record, metric=session.workload.evaluate(lambda b: move_batch(b, device, non_blocking=False)))
+    progress.send("audit")
+    return replace(record, evidence=_audited(record.evidence, session, request))
+
+
+def _with_training(record: TrialRecord, request: TrialRequest, study: Study, session: Session, graph: Graph,
+                   folder: Path) -> TrialRecord:
+    """Add times, evidence, losses and memory; write the series."""
+    steps_per_epoch, module, clock = study.timing.steps_per_epoch, session.module, session.clock
+    evidence = session.watch.collect(compiled=request.recipe.execution == "compiled")
+    step_s, epochs = _step_seconds(clock.starts_s, module.step_ends_s, steps_per_epoch)
+    losses = module.losses.tolist()
+    write_series(folder, {
+        "step": list(range(len(losses))), "epoch": epochs, "loss": losses,
+        "lr": [float(rate) for rate in module.learning_rates], "step_s": step_s,
+        "loader_wait_s": session.stream.wait_s,
+    })
+    times = summarize_times(clock.epoch_s, session.watch.compile_steps, steps_per_epoch, study.timing.horizon_epochs,
+                            evidence.counters["compile_s"], session.stream.wait_s, step_s[0])
+    bad = next((step for step, loss in enumerate(losses) if not math.isfinite(loss)), None)
+    status: Status = "completed" if bad is None else "non-finite"
+    failure = None if bad is None else Failure(reason=f"the loss is {losses[bad]} at step {bad}")
+    return replace(
+        record, status=status, failure=failure, times=times, evidence=evidence, final_loss=losses[-1],
+        data=DataStamp(dataset=graph.name, dataset_digest=graph.digest, stream_hash=session.stream.hash,
+                       num_steps=len(losses), replay_gib=session.dataset.replay_gib),
+        peak_memory_gib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / BYTES_PER_GIB,
+        peak_device_memory_gib=torch.cuda.max_memory_allocated(session.device) / BYTES_PER_GIB
+        if session.device.type == "cuda" else None,
+    )
+
+
+def _audited(evidence: Evidence, session: Session, request: TrialRequest) -> Evidence:
+    """Add the would-be syncs of one eager training step, optimizer step left out (Adam reads its own CPU counter)."""
+    batch = move_batch(session.dataset[0], session.device, non_blocking=False)
+    running = make_running_loss(request.recipe.metric_policy, session.device)
+    workload = session.workload
+
+    def step() -> None:
+        loss = workload.loss(workload.model, batch)
+        loss.backward()  # type: ignore[no-untyped-call]
+        running.update(loss, num_seeds(batch))
+
+    sources = audit_step(step)
+    counters = {**evidence.counters, "syncs_per_step": sum(sources.values())}
+    return replace(evidence, counters=counters, sync_sources=sources)
+
+
+def _step_seconds(epoch_starts: list[float], step_ends: list[float], steps_per_epoch: int
+                  ) -> tuple[list[float], list[int]]:
+    """Wall time of each step (from the end of the one before, or the start of its epoch) and its epoch."""
+    seconds, epochs = [], []
+    for step, end in enumerate(step_ends):
+        epoch = step // steps_per_epoch
+        begin = epoch_starts[epoch] if step % steps_per_epoch == 0 else step_ends[step - 1]
+        seconds.append(end - begin)
+        epochs.append(epoch)
+    return seconds, epochs
+
+
+def _device(study: Study, request: TrialRequest) -> torch.device:
+    if study.device == "cpu":
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        raise AblateError(f"the study wants a GPU, but torch {torch.__version__} sees none")
+    return torch.device("cuda", request.device_index or 0)
+
+
+def _blank_record(request: TrialRequest, study: Study) -> TrialRecord:
+    trial = request.trial
+    designed = trial.cell
+    identity = Identity(
+        study=study.name, study_hash=study.hash, key=trial.key, workload=trial.workload,
+        execution=designed.cell.execution, levels=designed.cell.levels, effective_key=designed.effective_key,
+        arms=designed.arms, block=trial.block, seed=trial.seed, order=trial.order, attempt=request.attempt,
+    )
+    expectations: Mapping[str, Any] = {f.name: [to_dict(e) for e in f.info.expectations] for f in study.factors}
+    now = _now()
+    return TrialRecord(identity=identity, status="failed", started_at=now, ended_at=now,
+                       cache_state=request.cache_state, recipe=to_dict(request.recipe), expectations=expectations)
+
+
+def _failed(record: TrialRecord, reason: str, trace: str) -> TrialRecord:
+    return replace(record, status="failed", failure=Failure(reason=reason, traceback=trace))
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else "no message"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

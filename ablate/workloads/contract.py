@@ -1,0 +1,86 @@
+"""Graph, training and recipe -> `Workload`: what the trainer needs to know about a model, its batches and its loss.
+
+A workload file declares `INFO = WorkloadInfo(...)` and `build(context) -> Workload`, importing torch only inside
+functions, so that a spec can be checked without it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ablate.core.catalog import WorkloadInfo
+from ablate.core.recipe import Recipe
+from ablate.core.record import Metric
+from ablate.core.study import Training
+from ablate.data.graph import Graph
+from ablate.data.sampler import make_sampler
+from ablate.data.stream import BatchDataset, Parts, SubgraphSampler
+
+Forward = Callable[..., Tensor]
+EVALUATION_BATCH = 512
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadContext:
+    """What a workload is built from; it reads nothing else.
+
+    Attributes:
+        label_seed: Shuffles the training labels when set (leak check), None in every study.
+    """
+
+    graph: Graph
+    training: Training
+    recipe: Recipe
+    label_seed: int | None = None
+
+
+class Workload(ABC):
+    """Model + data + loss of one task.
+
+    Attributes:
+        info: What the workload declares about itself.
+        model: The inner module, uncompiled; the trainer compiles it, validation uses it as it is.
+        num_train_rows: Rows of the training label table.
+    """
+
+    info: WorkloadInfo
+    model: torch.nn.Module
+    num_train_rows: int
+
+    def __init__(self, context: WorkloadContext) -> None:
+        self.context = context
+        self.subgraphs = SubgraphSampler(context.graph, make_sampler(context.graph.data, context.training.num_neighbors))
+
+    @abstractmethod
+    def train_parts(self, num_batches: int, generator: np.random.Generator) -> Parts:
+        """Draw the training batches of a trial, as parts to sample."""
+
+    @abstractmethod
+    def loss(self, forward: Forward, batch: Any) -> Tensor:
+        """Return the training loss (scalar) of a batch on the model's device, calling the inner module by `forward`."""
+
+    @abstractmethod
+    def evaluate(self, to_device: Callable[[Any], Any]) -> Metric:
+        """Score the validation split with the task's own RelBench evaluator, on the uncompiled module."""
+
+    def train_dataset(self, num_batches: int, generator: np.random.Generator, *, replay: bool) -> BatchDataset:
+        """Batches of a trial, sampled when asked for, or kept from the start with `replay`."""
+        return BatchDataset(self.subgraphs, self.train_parts(num_batches, generator), num_batches, replay=replay)
+
+    def evaluation_batches(self, parts: Parts, num_batches: int, to_device: Callable[[Any], Any]) -> Iterator[Any]:
+        """Yield batches of fixed parts on the device."""
+        dataset = BatchDataset(self.subgraphs, parts, num_batches)
+        for index in range(num_batches):
+            yield to_device(dataset[index])
+
+
+def split_rows(num_rows: int, size: int = EVALUATION_BATCH) -> list[np.ndarray]:
+    """Row numbers 0..num_rows-1 in chunks of at most `size`."""
+    return [np.arange(start, min(start + size, num_rows)) for start in range(0, num_rows, size)]

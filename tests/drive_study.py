@@ -1,0 +1,28 @@
+"""`drive_study.py FOLDER [--blocks N] [--study NAME] [--retry-failed]`: run_study with the fake trainer."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from run_parts import FAKE_COMMAND, make_run
+
+from ablate.run.progress import PlainProgress
+from ablate.run.study import run_study
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--blocks", type=int, default=2)
+    parser.add_argument("--study", default="test-study")
+    parser.add_argument("--retry-failed", action="store_true")
+    given = parser.parse_args()
+    study, design, paths = make_run(given.folder, blocks=given.blocks, name=given.study)
+    outcome = run_study(
+        study, design, paths, PlainProgress(sys.stderr), retry_failed=given.retry_failed, command=FAKE_COMMAND
+    )
+    return outcome.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""Stands in for `python -m ablate.train`: takes milliseconds, writes real records, misbehaves as `FAKE_BEHAVIOR` says.
+
+It reads and writes them with the standard library alone, since importing `ablate.records` would take most of its time.
+
+`FAKE_BEHAVIOR` is JSON, behavior by arm: `fail`, `crash`, `sigkill`, `hang`, `non-finite`, `stubborn`; `FAKE_SLEEP_S` is
+the length of a training; each start and end is a line of `FAKE_LOG`.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ablate.core.record import Failure, Identity, Times, TrialRecord
+from ablate.core.request import TrialRequest
+from ablate.core.serialize import from_dict, to_dict
+from ablate.core.study import Study
+
+
+def main() -> None:
+    command, path = sys.argv[1], Path(sys.argv[2])
+    if command == "prepare":
+        log("prepare", path.parent.name)
+        print("graph is ready", flush=True)
+        sys.exit(int(os.environ.get("FAKE_PREPARE_EXIT", "0")))
+    train(from_dict(TrialRequest, json.loads(path.read_text())))
+
+
+def train(request: TrialRequest) -> None:
+    behavior = json.loads(os.environ.get("FAKE_BEHAVIOR", "{}")).get(request.trial.cell.name, "")
+    started = datetime.now(UTC).isoformat()
+    log("start", request.trial.key)
+    if request.progress_fd is not None:
+        os.write(request.progress_fd, b'{"stage": "train", "epoch": 1, "epochs": 3, "epoch_s": 0.5}\n')
+    misbehave(behavior)
+    time.sleep(float(os.environ.get("FAKE_SLEEP_S", "0.01")))
+    Path(request.record_folder, "environment.json").write_text(json.dumps(dict(os.environ)))
+    partial = Path(request.record_folder, ".record.json")
+    partial.write_text(json.dumps(to_dict(make_record(request, started, behavior))))
+    partial.rename(partial.with_name("record.json"))
+    log("end", request.trial.key)
+
+
+def misbehave(behavior: str) -> None:
+    if behavior == "fail":
+        raise RuntimeError("planted failure")
+    if behavior == "crash":
+        os._exit(7)
+    if behavior == "sigkill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if behavior == "stubborn":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if behavior in ("hang", "stubborn"):
+        time.sleep(600)
+
+
+def make_record(request: TrialRequest, started: str, behavior: str) -> TrialRecord:
+    trial = request.trial
+    study = from_dict(Study, json.loads(Path(request.study_json).read_text()))
+    cell = trial.cell.cell
+    times = Times(
+        epoch_s=(0.7, 0.5, 0.5),
+        steady_s=0.5,
+        steady_epochs=(1, 2),
+        startup_s=0.2,
+        horizon_s=5.2,
+        horizon_epochs=10,
+        compile_s=0.1,
+        loader_wait_s=(0.0, 0.0, 0.0),
+        first_step_s=0.3,
+    )
+    finite = behavior != "non-finite"
+    return TrialRecord(
+        identity=Identity(
+            study=study.name,
+            study_hash=study.hash,
+            key=trial.key,
+            workload=trial.workload,
+            execution=cell.execution,
+            levels=dict(cell.levels),
+            effective_key=trial.cell.effective_key,
+            arms=trial.cell.arms,
+            block=trial.block,
+            seed=trial.seed,
+            order=trial.order,
+            attempt=request.attempt,
+        ),
+        status="completed" if finite else "non-finite",
+        failure=None if finite else Failure(reason="loss is nan at step 3"),
+        started_at=started,
+        ended_at=datetime.now(UTC).isoformat(),
+        cache_state=request.cache_state,
+        times=times,
+    )
+
+
+def log(what: str, key: str) -> None:
+    with open(os.environ["FAKE_LOG"], "a") as stream:
+        stream.write(f"{what} {os.getpid()} {time.monotonic():.6f} {key}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,242 @@
+"""run_study with real processes and a fake trainer: exactly once, whoever is killed; every failure has its reason."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from run_parts import FAKE_COMMAND, drive, log_lines, make_run, read_log, read_statuses, wait_until
+
+from ablate.core.errors import UserError
+from ablate.records.store import read_record
+from ablate.run.outcome import RunOutcome
+from ablate.run.progress import SilentProgress
+from ablate.run.study import run_study
+
+
+class Notes(SilentProgress):
+    """Remembers the notes."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.lines.append(text)
+
+
+def run_small(folder: Path, progress: SilentProgress | None = None, **options: object) -> RunOutcome:
+    changes = options.pop("changes", {})
+    study, design, paths = make_run(folder, **changes)  # type: ignore[arg-type]
+    return run_study(study, design, paths, progress or SilentProgress(), command=FAKE_COMMAND, **options)  # type: ignore[arg-type]
+
+
+def test_every_trial_once_in_planned_order_and_nothing_again(tmp_path: Path) -> None:
+    study, design, _ = make_run(tmp_path)
+    outcome = run_small(tmp_path)
+    planned = [t.key for t in sorted(design.trials, key=lambda t: (t.block, t.order))]
+    assert (outcome.planned, outcome.completed, outcome.trained, outcome.exit_code) == (6, 6, 6, 0)
+    assert read_log(tmp_path, "start") == planned
+    again = run_small(tmp_path)
+    assert (again.completed, again.trained) == (6, 0)
+    assert read_log(tmp_path, "start") == planned
+    assert read_log(tmp_path, "prepare") == [study.name]
+
+
+def test_more_blocks_add_only_what_is_missing(tmp_path: Path) -> None:
+    run_small(tmp_path, changes={"blocks": 1})
+    assert len(read_log(tmp_path, "start")) == 3
+    outcome = run_small(tmp_path, changes={"blocks": 3})
+    assert (outcome.planned, outcome.trained) == (9, 6)
+    assert len(set(read_log(tmp_path, "start"))) == 9
+
+
+def test_fewer_blocks_keep_the_larger_plan(tmp_path: Path) -> None:
+    _, design, paths = make_run(tmp_path, blocks=2)
+    run_small(tmp_path, changes={"blocks": 2})
+    outcome = run_small(tmp_path, changes={"blocks": 1})
+    assert (outcome.planned, outcome.trained) == (3, 0)
+    assert len(json.loads(paths.design_json.read_text())["trials"]) == 6
+    assert json.loads(paths.study_json.read_text())["blocks"] == 2
+
+
+def test_one_workload_first_then_the_rest_interleaved(tmp_path: Path) -> None:
+    from builders import make_workloads
+
+    changes = {"workloads": make_workloads("hm/user-churn", "hm/item-sales"), "blocks": 1}
+    first = run_small(tmp_path, changes=changes, workloads=["hm/item-sales"])
+    assert (first.planned, first.trained) == (3, 3)
+    assert all(key.startswith("hm/item-sales") for key in read_log(tmp_path, "start"))
+    second = run_small(tmp_path, changes=changes)
+    assert (second.planned, second.trained) == (6, 3)
+    with pytest.raises(UserError, match="no workload 'hm/nothing'"):
+        run_small(tmp_path, changes=changes, workloads=["hm/nothing"])
+
+
+def test_failures_are_recorded_with_reasons_and_never_retried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_BEHAVIOR", json.dumps({"eager": "fail", "naive": "sigkill", "full": "hang"}))
+    changes = {"blocks": 1, "trial_timeout_s": 1.5}
+    outcome = run_small(tmp_path, changes=changes)
+    reasons = {trial.status: trial.reason for trial in outcome.failed}
+    assert outcome.exit_code == 2
+    assert (outcome.completed, outcome.trained) == (0, 3)
+    expected = "the process ended with exit code 1 and left no record: RuntimeError: planted failure"
+    assert reasons == {
+        "failed": expected,
+        "killed": "the process was killed by SIGKILL; the system sends it when memory runs out",
+        "timed-out": "took longer than the time-out of 1.5 s and was ended",
+    }
+    _, _, paths = make_run(tmp_path)
+    eager = next(path.parent for path in paths.records.glob("*eager*/record.json"))
+    assert "Traceback" in read_record(eager).failure.traceback  # type: ignore[union-attr]
+    assert run_small(tmp_path, changes=changes).trained == 0
+
+
+def test_retry_failed_adds_a_flagged_attempt_and_keeps_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, _, paths = make_run(tmp_path)
+    monkeypatch.setenv("FAKE_BEHAVIOR", json.dumps({"naive": "crash", "full": "non-finite"}))
+    assert run_small(tmp_path, changes={"blocks": 1}).exit_code == 2
+    assert read_statuses(paths) == {"eager/0": "completed", "naive/0": "failed", "full/0": "non-finite"}
+    monkeypatch.setenv("FAKE_BEHAVIOR", json.dumps({"naive": "crash"}))
+    again = run_small(tmp_path, changes={"blocks": 1}, retry_failed=True)
+    assert (again.trained, again.completed, again.exit_code) == (2, 2, 2)
+    naive = next(path for path in paths.records.glob("*naive*") if ".attempt-" not in path.name)
+    assert read_record(naive).identity.attempt == 2
+    assert read_record(naive.with_name(f"{naive.name}.attempt-1")).identity.attempt == 1
+
+
+def test_kill_minus_nine_of_the_runner_then_again_every_trial_once(tmp_path: Path) -> None:
+    _, _, paths = make_run(tmp_path)
+    first = drive(tmp_path, FAKE_SLEEP_S="0.8")
+    wait_until(lambda: len(read_log(tmp_path, "start")) == 2)
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    assert len(read_log(tmp_path, "end")) == 1
+    progress = Notes()
+    outcome = run_small(tmp_path, progress)
+    starts = read_log(tmp_path, "start")
+    assert (outcome.completed, outcome.trained) == (6, 4)  # the orphan's own record counts
+    assert len(starts) == 6 == len(set(starts))
+    orphan = next(line for line in log_lines(tmp_path) if line[0] == "start" and line[3] == starts[1])
+    assert f"waiting for trial {starts[1]} left by an earlier ablate run (pid {orphan[1]})" in progress.lines
+    assert_one_at_a_time(tmp_path)
+    assert len(read_statuses(paths)) == 6
+
+
+def test_runner_and_trial_both_killed_the_lost_trial_runs_again(tmp_path: Path) -> None:
+    _, _, paths = make_run(tmp_path)
+    first = drive(tmp_path, FAKE_SLEEP_S="30")
+    wait_until(lambda: len(read_log(tmp_path, "start")) == 1)
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    os.kill(int(log_lines(tmp_path)[-1][1]), signal.SIGKILL)
+    outcome = run_small(tmp_path)
+    starts = read_log(tmp_path, "start")
+    assert (outcome.completed, outcome.trained, outcome.exit_code) == (6, 6, 0)
+    assert starts[0] == starts[1]  # the lost one keeps its place in the order
+    attempts = sorted(read_record(path.parent).identity.attempt for path in paths.records.glob("*/record.json"))
+    assert attempts == [1, 1, 1, 1, 1, 2]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupt_leaves_a_study_that_resumes(tmp_path: Path, number: signal.Signals) -> None:
+    first = drive(tmp_path, FAKE_SLEEP_S="30")
+    wait_until(lambda: len(read_log(tmp_path, "start")) == 1)
+    os.kill(first.pid, number)
+    assert first.wait(10) == 3
+    _, _, paths = make_run(tmp_path)
+    assert read_statuses(paths) == {}
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(log_lines(tmp_path)[-1][1]), 0)
+    outcome = run_small(tmp_path)
+    assert (outcome.completed, outcome.trained) == (6, 6)
+    records = [read_record(path.parent) for path in paths.records.glob("*/record.json")]
+    assert {record.identity.attempt for record in records} == {1}
+
+
+def test_a_trial_that_ignores_sigterm_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ablate.run.child.GRACE_S", 0.3)
+    monkeypatch.setenv("FAKE_BEHAVIOR", json.dumps({"full": "stubborn"}))
+    outcome = run_small(tmp_path, changes={"blocks": 1, "trial_timeout_s": 1.0})
+    assert [trial.status for trial in outcome.failed] == ["timed-out"]
+
+
+def test_an_orphan_that_overran_its_time_out_is_ended(tmp_path: Path) -> None:
+    from ablate.run.holders import end_overdue_orphan
+
+    first = drive(tmp_path, FAKE_SLEEP_S="60")
+    wait_until(lambda: len(read_log(tmp_path, "start")) == 1)
+    _, _, paths = make_run(tmp_path)
+    lease = next(paths.leases.glob("*.lock"))
+    holder = json.loads(lease.read_text())
+    assert not end_overdue_orphan({**holder, "deadline": 1.0})  # its runner is alive
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    assert not end_overdue_orphan(holder)  # not overdue
+    assert not end_overdue_orphan({**holder, "deadline": 1.0, "request": "/some/other/request.json"})
+    assert end_overdue_orphan({**holder, "deadline": 1.0})
+    wait_until(lambda: run_small(tmp_path).completed == 6)
+
+
+def test_two_studies_take_turns_on_the_device(tmp_path: Path) -> None:
+    both = [drive(tmp_path, "--study", name, "--blocks", "1", FAKE_SLEEP_S="0.15") for name in ("one", "two")]
+    assert [process.wait(30) for process in both] == [0, 0]
+    assert len(read_log(tmp_path, "end")) == 6
+    assert_one_at_a_time(tmp_path)
+    assert "has it; taking turns" in (tmp_path / "driver.txt").read_text()
+
+
+def test_two_runners_of_one_study_share_the_trials(tmp_path: Path) -> None:
+    both = [drive(tmp_path, FAKE_SLEEP_S="0.1") for _ in range(2)]
+    assert [process.wait(30) for process in both] == [0, 0]
+    starts = read_log(tmp_path, "start")
+    assert len(starts) == 6 == len(set(starts))
+    assert_one_at_a_time(tmp_path)
+
+
+def test_changed_study_is_refused(tmp_path: Path) -> None:
+    study, design, paths = make_run(tmp_path)
+    run_small(tmp_path)
+    changed = replace(study, training=replace(study.training, channels=16))
+    with pytest.raises(UserError, match=r"\(changed: training\); rename the study"):
+        run_study(changed, design, paths, SilentProgress(), command=FAKE_COMMAND)
+    reworded = replace(study, question="Another question?", trial_timeout_s=5.0)
+    assert run_study(reworded, design, paths, SilentProgress(), command=FAKE_COMMAND).completed == 6
+
+
+def test_data_that_cannot_be_prepared_is_a_user_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_PREPARE_EXIT", "1")
+    with pytest.raises(UserError, match="could not be prepared: graph is ready"):
+        run_small(tmp_path)
+    assert read_log(tmp_path, "start") == []
+
+
+def test_unwritable_folder_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("a file in the way")
+    with pytest.raises(UserError, match="cannot write .*; choose another folder with --runs and run again"):
+        run_small(tmp_path)
+
+
+def test_on_trial_is_called_with_each_record_folder(tmp_path: Path) -> None:
+    folders: list[Path] = []
+    run_small(tmp_path, on_trial=folders.append)
+    assert [read_record(folder).identity.key for folder in folders] == read_log(tmp_path, "end")
+
+
+def assert_one_at_a_time(folder: Path) -> None:
+    """Between a start and its end no other trial starts."""
+    open_key = None
+    for what, _, _, key in log_lines(folder):
+        if what == "start":
+            assert open_key is None, f"{key} started while {open_key} trained"
+            open_key = key
+        elif what == "end":
+            assert open_key == key
+            open_key = None

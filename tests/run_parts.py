@@ -1,0 +1,78 @@
+"""Small studies, the fake trainer and its log, for the tests of the runner."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from builders import make_factors, make_study
+from ablate.core.cell import Design
+from ablate.core.paths import StudyPaths
+from ablate.core.study import ExplicitCell, Study
+from ablate.design.cells import make_design
+
+FAKE_COMMAND = (sys.executable, str(Path(__file__).with_name("fake_train.py")))
+HERE = Path(__file__).parent
+
+
+def make_small_study(**changes: Any) -> Study:
+    """Eager, naive and full of two optimizations in two blocks: 6 trials."""
+    defaults: dict[str, Any] = {
+        "factors": make_factors(("dynamic_shapes", "tensor_lr")),
+        "design": "cells",
+        "cells": tuple(ExplicitCell(arm=arm) for arm in ("eager", "naive", "full")),
+        "trial_timeout_s": 20.0,
+    }
+    return make_study(**{**defaults, **changes})
+
+
+def make_run(folder: Path, **changes: Any) -> tuple[Study, Design, StudyPaths]:
+    study = make_small_study(**changes)
+    paths = StudyPaths.of(study.name, runs=folder / "runs", reports=folder / "reports")
+    return study, make_design(study), paths
+
+
+def drive(folder: Path, *flags: str, **environment: str) -> subprocess.Popen[bytes]:
+    """Run `drive_study.py` in a process of its own, as `ablate run` would; its notes go to `<folder>/driver.txt`."""
+    path = os.pathsep.join([str(HERE.parent), str(HERE)])
+    with (folder / "driver.txt").open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, str(HERE / "drive_study.py"), str(folder), *flags],
+            env={**os.environ, "PYTHONPATH": path, **environment},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def read_log(folder: Path, what: str) -> list[str]:
+    """Keys of the fake trainer's log lines of one kind (`prepare`, `start`, `end`), in order."""
+    return [line[3] for line in log_lines(folder) if line[0] == what]
+
+
+def log_lines(folder: Path) -> list[list[str]]:
+    path = folder / "log.txt"
+    return [line.split(" ", 3) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 15.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def read_statuses(paths: StudyPaths) -> dict[str, str]:
+    """Status of each current record by arm and block, e.g. `naive/0`."""
+    found = {}
+    for path in paths.records.glob("*/record.json"):
+        record = json.loads(path.read_text())
+        if ".attempt-" not in path.parent.name:
+            found[f"{record['identity']['arms'][0]}/{record['identity']['block']}"] = record["status"]
+    return found

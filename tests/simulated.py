@@ -1,0 +1,213 @@
+"""A study with stated effects -> trial records as if it had been run, and the folder of such a study."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ablate.core.cell import Design, PlannedTrial
+from ablate.core.evidence import CompileEvent, Evidence
+from ablate.core.paths import StudyPaths
+from ablate.core.record import DataStamp, Failure, Identity, Metric, Status, Times, TrialRecord
+from ablate.core.serialize import to_dict
+from ablate.core.study import Study
+from ablate.records.store import write_json, write_record, write_series
+
+BASE_EPOCH_S = 8.0
+ENVIRONMENT: Mapping[str, Any] = {
+    "python": "3.11.0",
+    "platform": "Linux-simulated",
+    "packages": {"torch": "2.13.0", "torch-geometric": "2.8.1", "optuna": "5.0.0"},
+    "extensions": {},
+    "sampler": "native",
+    "world_size": 1,
+    "device": "cpu",
+    "device_name": "simulated CPU",
+    "num_threads": 2,
+    "git_commit": None,
+}
+Trial = tuple[TrialRecord, pd.DataFrame]
+
+
+def make_records(
+    study: Study,
+    design: Design,
+    *,
+    effects: Mapping[str, float] | None = None,
+    noise: float = 0.0,
+    seed: int = 0,
+    change: Callable[[TrialRecord, PlannedTrial], TrialRecord | None] | None = None,
+) -> list[Trial]:
+    """Simulate every planned trial.
+
+    Args:
+        effects: Effect on the log steady epoch (positive = faster) of each optimization where it acts, and of
+            `compile` in compiled cells.
+        noise: Standard deviation of log time, per trial.
+        seed: Seed of the noise.
+        change: Edits a finished record (fail it, change its stream hash ...); None removes the trial.
+    """
+    generator = np.random.default_rng(seed)
+    trials = []
+    for planned in design.trials:
+        record, series = _trial(study, planned, effects or {}, noise * generator.standard_normal(2))
+        changed = record if change is None else change(record, planned)
+        if changed is not None:
+            trials.append((changed, series))
+    return trials
+
+
+def write_study_folder(root: Path, study: Study, design: Design, trials: Iterable[Trial]) -> StudyPaths:
+    """Write study, design, records and series where a real study has them."""
+    paths = StudyPaths.of(study.name, runs=root / "runs", reports=root / "reports")
+    write_json(paths.study_json, study)
+    write_json(paths.design_json, design)
+    slugs = {trial.key: trial.slug for trial in design.trials}
+    for record, series in trials:
+        folder = paths.records / slugs[record.identity.key]
+        write_series(folder, {name: series[name].to_numpy() for name in series})
+        write_record(folder, record)
+    return paths
+
+
+def fail(record: TrialRecord, reason: str, status: Status = "failed") -> TrialRecord:
+    """The same trial as if it had failed."""
+    failure = Failure(reason=reason)
+    return replace(
+        record, status=status, failure=failure, times=None, metric=None, final_loss=None, evidence=Evidence()
+    )
+
+
+def log_steady_s(planned: PlannedTrial, effects: Mapping[str, float]) -> float:
+    """Log of the noiseless steady epoch of a trial."""
+    faster = sum(effects.get(name, 0.0) for name in _acting(planned))
+    if planned.cell.cell.execution == "compiled":
+        faster += effects.get("compile", 0.0)
+    return math.log(BASE_EPOCH_S) - faster
+
+
+def _trial(study: Study, planned: PlannedTrial, effects: Mapping[str, float], noise: np.ndarray) -> Trial:
+    timing = study.timing
+    counters = _counters(planned, study)
+    steady = math.exp(log_steady_s(planned, effects) + 0.03 * math.sin(planned.block) + float(noise[0]))
+    compiled = planned.cell.cell.execution == "compiled"
+    cold = study.compile_cache == "none" or planned.block == 0
+    per_compile = 20.0 if cold else 6.0
+    compiles = counters.get("compiles.forward", 0) + counters.get("compiles.optimizer_step", 0)
+    compile_s = per_compile * compiles * math.exp(float(noise[1]))
+    startup = 0.4 + compile_s
+    counters["compile_s"] = compile_s
+    epochs = (steady + startup, *([steady] * (timing.epochs - 1)))
+    times = Times(
+        epoch_s=epochs,
+        steady_s=steady,
+        steady_epochs=tuple(range(1, timing.epochs)),
+        startup_s=startup,
+        horizon_s=startup + timing.horizon_epochs * steady,
+        horizon_epochs=timing.horizon_epochs,
+        compile_s=compile_s,
+        loader_wait_s=tuple([0.1 * BASE_EPOCH_S] * timing.epochs),
+        first_step_s=startup + steady / timing.steps_per_epoch,
+    )
+    series = _series(study, planned, steady)
+    workload = next(w for w in study.workloads if w.name == planned.workload).info
+    identity = Identity(
+        study=study.name,
+        study_hash=study.hash,
+        key=planned.key,
+        workload=planned.workload,
+        execution=planned.cell.cell.execution,
+        levels=dict(planned.cell.cell.levels),
+        effective_key=planned.cell.effective_key,
+        arms=planned.cell.arms,
+        block=planned.block,
+        seed=planned.seed,
+        order=planned.order,
+    )
+    state = (
+        "not-compiled"
+        if not compiled
+        else {"shared": "shared"}.get(study.compile_cache, "cold" if cold else "warm")
+    )
+    record = TrialRecord(
+        identity=identity,
+        status="completed",
+        started_at="2026-01-01T00:00:00+00:00",
+        ended_at="2026-01-01T00:10:00+00:00",
+        cache_state=state,  # type: ignore[arg-type]
+        recipe={},
+        expectations={f.name: to_dict(f.info.expectations) for f in study.factors},
+        environment=dict(ENVIRONMENT),
+        data=DataStamp(
+            dataset="look-alike",
+            dataset_digest="d" * 16,
+            stream_hash=f"{planned.workload}-{planned.seed}",
+            num_steps=timing.epochs * timing.steps_per_epoch,
+        ),
+        times=times,
+        metric=Metric(
+            name=workload.metric,
+            value=0.7 + 0.001 * planned.block,
+            unit=workload.metric_unit,
+            higher_is_better=workload.higher_is_better,
+            num_rows=100,
+        ),
+        peak_memory_gib=1.5,
+        final_loss=float(series["loss"].iloc[-1]),
+        evidence=Evidence(
+            counters=counters,
+            events=tuple(
+                CompileEvent(step=0, function=function, seconds=per_compile)
+                for function in ("forward", "optimizer_step")
+                for _ in range(int(counters.get(f"compiles.{function}", 0)))
+            ),
+        ),
+    )
+    return record, series
+
+
+def _acting(planned: PlannedTrial) -> list[str]:
+    return [name for name in planned.cell.on if name not in planned.cell.inert]
+
+
+def _counters(planned: PlannedTrial, study: Study) -> dict[str, float]:
+    """Counters as on today's stack: tensor_lr and dynamic_shapes save a compilation, string_keys does nothing."""
+    on = _acting(planned)
+    counters = {"syncs_per_step": 4.0 if "sync_free" in on else 6.0}
+    if planned.cell.cell.execution == "compiled":
+        forward = 1 if "dynamic_shapes" in on else 2
+        step = 0 if not study.compile_step else 1 if "tensor_lr" in on else 2
+        counters |= {
+            "compiles.forward": forward,
+            "recompiles.forward": forward - 1,
+            "compiles.optimizer_step": step,
+            "recompiles.optimizer_step": max(step - 1, 0),
+            "graph_breaks": 0,
+            "graphs": 1,
+            "limit_hits": 0,
+        }
+    return counters
+
+
+def _series(study: Study, planned: PlannedTrial, steady: float) -> pd.DataFrame:
+    num_steps = study.timing.epochs * study.timing.steps_per_epoch
+    step = np.arange(num_steps)
+    loss = 0.3 + 0.4 * np.exp(-step / max(num_steps / 3, 1)) + 0.01 * np.sin(step + planned.seed)
+    if planned.cell.cell.execution == "compiled":
+        loss = loss * (1.0 + 1e-7 * (step + 1))
+    return pd.DataFrame(
+        {
+            "step": step,
+            "epoch": step // study.timing.steps_per_epoch,
+            "loss": loss,
+            "lr": np.full(num_steps, 0.005),
+            "step_s": np.full(num_steps, steady / study.timing.steps_per_epoch),
+            "loader_wait_s": np.full(num_steps, 0.1 * BASE_EPOCH_S / study.timing.steps_per_epoch),
+        }
+    )
