@@ -4,10 +4,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from run_parts import FAKE_COMMAND, make_run
-
 from ablate.run.progress import PlainProgress
 from ablate.run.study import run_study
+from run_parts import FAKE_COMMAND, make_run
 
 
 def main() -> int:

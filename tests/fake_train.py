@@ -2,8 +2,8 @@
 
 It reads and writes them with the standard library alone, since importing `ablate.records` would take most of its time.
 
-`FAKE_BEHAVIOR` is JSON, behavior by arm: `fail`, `crash`, `sigkill`, `hang`, `non-finite`, `stubborn`; `FAKE_SLEEP_S` is
-the length of a training; each start and end is a line of `FAKE_LOG`.
+`FAKE_BEHAVIOR` is JSON, behavior by arm: `fail`, `crash`, `sigkill`, `hang`, `non-finite`, `stubborn`; `FAKE_SLEEP_S`
+is the length of a training; each start and end is a line of `FAKE_LOG`.
 """
 
 import json

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from builders import make_factors, make_study
 from ablate.core.cell import Design
 from ablate.core.paths import StudyPaths
 from ablate.core.study import ExplicitCell, Study
 from ablate.design.cells import make_design
+from builders import make_factors, make_study
 
 FAKE_COMMAND = (sys.executable, str(Path(__file__).with_name("fake_train.py")))
 HERE = Path(__file__).parent

@@ -112,6 +112,12 @@ class ArmSummary:
     final_loss: float | None = None
     flags: tuple[str, ...] = ()
 
+    @property
+    def label(self) -> str:
+        """The arm's name; a rung of the ladder also says what it adds."""
+        rung = self.arm.startswith("ladder-") and self.on
+        return f"{self.arm} (+{self.on[-1]})" if rung else self.arm
+
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectationResult:

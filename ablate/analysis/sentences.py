@@ -9,6 +9,7 @@ from ablate.analysis.results import (
     BreakEven,
     Estimate,
     EvidenceVerdict,
+    ExpectationResult,
     Headline,
     Response,
     Results,
@@ -41,23 +42,11 @@ def make_headlines(results: Results) -> tuple[Headline, ...]:
 
 def saved_compilations(results: Results, workload: str) -> list[str]:
     """One sentence per optimization that saves compilations: how many, and where it shows in the times."""
-    found = []
-    for verdict in (v for v in results.evidence if v.workload == workload):
-        for result in verdict.expectations:
-            noun = COMPILE_COUNTERS.get(result.counter)
-            if noun is None or result.off_mean is None or result.on_mean is None:
-                continue
-            if result.off_mean <= result.on_mean or verdict.verdict != "bites":
-                continue
-            saved = result.off_mean - result.on_mean
-            plural = "s" if abs(saved - 1) > 1e-9 else ""
-            head, _, tail = noun.partition(" ")
-            found.append(
-                f"{verdict.optimization} saved {saved:.3g} {head}{plural} {tail} per trial on average "
-                f"({result.off_mean:.3g} without it, {result.on_mean:.3g} with it)"
-                + _where_it_shows(results, workload, verdict.optimization)
-            )
-    return found
+    return [
+        f"{name} saved {_amount(result)} per trial on average ({result.off_mean:.3g} without it, "
+        f"{result.on_mean:.3g} with it){_where_it_shows(results, workload, name)}"
+        for name, result in _savings(results, workload)
+    ]
 
 
 def compared_with_eager(estimate: Estimate) -> str:
@@ -83,18 +72,30 @@ def certainty(estimate: Estimate) -> str:
 
 def _sentences(results: Results, workload: str) -> Iterator[str]:
     yield from _totals(results, workload)
-    for item in (b for b in results.break_even if b.workload == workload):
-        yield _break_even(item)
-    yield from (f"{sentence}." for sentence in saved_compilations(results, workload))
+    items = [b for b in results.break_even if b.workload == workload]
+    if items:
+        yield "Break-even: " + "; ".join(map(_break_even, items)) + "."
+    saved = _savings(results, workload)
+    if saved:
+        parts = [f"{name} saved {_amount(result)}" for name, result in saved]
+        yield "; ".join(parts) + ". A compilation is paid at the start, so this shows in the horizon only."
     verdicts = [v for v in results.evidence if v.workload == workload]
     if verdicts:
         yield _evidence(verdicts)
     failed = [t for t in results.trials if t.workload == workload and not t.completed]
     if failed:
-        yield f"{len(failed)} trial{'s' if len(failed) > 1 else ''} did not complete; the report lists the reasons."
+        yield f"Trials that did not complete: {len(failed)}; each is listed with its reason."
 
 
 def _totals(results: Results, workload: str) -> Iterator[str]:
+    horizons = []
+    found = [results.effect(workload, response, "total") for response in RESPONSES]
+    refused = {
+        total.refused or total.inert for total in found if total is not None and total.estimate is None
+    }
+    if len(refused) == 1 and all(total is None or total.estimate is None for total in found):
+        yield f"Full against eager: not reported ({refused.pop()})."
+        return
     for response in RESPONSES:
         total = results.effect(workload, response, "total")
         if total is None:
@@ -104,24 +105,23 @@ def _totals(results: Results, workload: str) -> Iterator[str]:
         elif response == "steady":
             yield f"Compiled with every optimization on, a steady epoch was {compared_with_eager(total.estimate)}."
         else:
-            epochs = results.study.timing.horizon_epochs
             state = response.removeprefix("horizon_")
-            yield (
-                f"With compilation included ({state} compile caches), {epochs} epochs were "
-                f"{compared_with_eager(total.estimate)}."
-            )
+            horizons.append(f"with {state} compile caches {compared_with_eager(total.estimate)}")
+    if horizons:
+        epochs = results.study.timing.horizon_epochs
+        yield f"Compilation included, {epochs} epochs were " + ", ".join(horizons) + "."
 
 
 def _break_even(item: BreakEven) -> str:
-    start = f"{item.cache} compile caches"
+    start = f"with {item.cache} compile caches"
     if item.verdict == "never":
-        return f"Break-even ({start}): never, because a steady epoch is not shorter than in eager."
+        return f"{start} never, since a steady epoch is not shorter than in eager"
     if item.verdict == "at once":
-        return f"Break-even ({start}): at once, the start costs no more than in eager."
+        return f"{start} at once, since the start costs no more than in eager"
     return (
-        f"Break-even ({start}): after {item.epochs:.1f} epochs "
+        f"{start} after {item.epochs:.1f} epochs "
         f"({format_duration(item.startup_difference_s)} more to start, "
-        f"{format_duration(item.saving_per_epoch_s)} saved per epoch)."
+        f"{format_duration(item.saving_per_epoch_s)} saved per epoch)"
     )
 
 
@@ -130,6 +130,24 @@ def _evidence(verdicts: Sequence[EvidenceVerdict]) -> str:
     for verdict in verdicts:
         groups.setdefault(verdict.verdict, []).append(verdict.optimization)
     return "Did it bite? " + "; ".join(f"{word}: {', '.join(names)}" for word, names in groups.items()) + "."
+
+
+def _savings(results: Results, workload: str) -> list[tuple[str, ExpectationResult]]:
+    """Optimizations that bite by saving compilations, with the counter that fell."""
+    return [
+        (verdict.optimization, result)
+        for verdict in results.evidence
+        if verdict.workload == workload and verdict.verdict == "bites"
+        for result in verdict.expectations
+        if result.counter in COMPILE_COUNTERS and (result.off_mean or 0.0) > (result.on_mean or 0.0)
+    ]
+
+
+def _amount(result: ExpectationResult) -> str:
+    """`1 compilation of the optimizer step`."""
+    saved = (result.off_mean or 0.0) - (result.on_mean or 0.0)
+    head, _, tail = COMPILE_COUNTERS[result.counter].partition(" ")
+    return f"{saved:.3g} {head}{'' if abs(saved - 1) < 1e-9 else 's'} {tail}"
 
 
 def _where_it_shows(results: Results, workload: str, optimization: str) -> str:

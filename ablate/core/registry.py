@@ -16,7 +16,7 @@ import traceback
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, TypeVar, cast
+from typing import Literal, cast
 
 from ablate.core.catalog import Catalog, WorkloadInfo
 from ablate.core.errors import UserError
@@ -25,7 +25,6 @@ from ablate.core.optimization import OptimizationInfo
 Kind = Literal["optimizations", "workloads"]
 INFO_TYPES: dict[Kind, type] = {"optimizations": OptimizationInfo, "workloads": WorkloadInfo}
 NEEDED_FUNCTIONS: dict[Kind, tuple[str, ...]] = {"optimizations": ("apply",), "workloads": ()}
-Info = TypeVar("Info")
 
 
 def make_catalog() -> Catalog:
@@ -35,8 +34,8 @@ def make_catalog() -> Catalog:
         UserError: an installed entry point is broken, or two entries share a name.
     """
     return Catalog(
-        optimizations=_infos(OptimizationInfo, load_kind("optimizations")),
-        workloads=_infos(WorkloadInfo, load_kind("workloads")),
+        optimizations={name: module.INFO for name, module in load_kind("optimizations").items()},
+        workloads={name: module.INFO for name, module in load_kind("workloads").items()},
         load_optimization=lambda path: cast(OptimizationInfo, load_outside("optimizations", path).INFO),
         load_workload=lambda path: cast(WorkloadInfo, load_outside("workloads", path).INFO),
     )
@@ -111,7 +110,7 @@ def load_entry_points(group: str) -> dict[str, ModuleType]:
             module = entry.load()
         except (ImportError, AttributeError) as error:
             raise UserError(f"{where} cannot be loaded ({error}); repair or uninstall it") from error
-        if not hasattr(module, "INFO"):
+        if not hasattr(getattr(module, "INFO", None), "name"):
             raise UserError(f"{where} has no INFO; it must name a module with a top-level INFO")
         modules[module.INFO.name] = module
     return modules
@@ -188,8 +187,3 @@ def _check(kind: Kind, module: ModuleType, where: str) -> None:
     for function in NEEDED_FUNCTIONS[kind]:
         if not callable(getattr(module, function, None)):
             raise UserError(f"{where} has no function {function}(recipe, level); add it beside INFO")
-
-
-def _infos(kind: type[Info], modules: dict[str, ModuleType]) -> dict[str, Info]:
-    infos: dict[str, Any] = {name: module.INFO for name, module in modules.items()}
-    return infos

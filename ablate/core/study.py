@@ -181,8 +181,13 @@ class Study:
 
     @property
     def hash(self) -> str:
-        """Digest (16 hex digits) of what a trial depends on: not the question, claim, block count or tracking."""
-        ignored = {"question", "claim", "blocks", "tracking_uri", "spec_path", "spec_text", "equivalence",
+        """Digest (16 hex digits) of what a trial's numbers depend on.
+
+        Left out: the question, the claim, block count, which workloads were asked for, tracking, and the sentences of
+        the optimizations. More blocks or workloads extend a study; anything else is another study.
+        """
+        ignored = {"question", "claim", "workloads", "blocks", "tracking_uri", "spec_path", "spec_text", "equivalence",
                    "trial_timeout_s"}
         content: dict[str, Any] = {k: v for k, v in to_dict(self).items() if k not in ignored}
+        content["factors"] = [[f.name, f.off, f.on, f.setting, f.path] for f in self.factors]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]

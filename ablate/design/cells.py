@@ -62,10 +62,19 @@ def _designed(study: Study, cell: Cell, arms: tuple[str, ...]) -> DesignedCell:
     return DesignedCell(
         cell=cell,
         effective_key=Cell(execution=cell.execution, levels=active, repeat=cell.repeat).key,
-        arms=arms,
+        arms=arms or _arm_of_other_levels(study, cell),
         on=tuple(f.name for f in study.factors if _is_on(f, cell)),
         inert={f.name: reason for f in study.varying if (reason := reasons[f.name]) is not None},
     )
+
+
+def _arm_of_other_levels(study: Study, cell: Cell) -> tuple[str, ...]:
+    """Name a cell with a level that is neither on nor off; without a name of its own it could not be told apart."""
+    others = [f for f in study.factors if cell.levels[f.name] not in (f.on, f.off)]
+    if not others:
+        return ()
+    on = [f"+{f.name}" for f in study.factors if _is_on(f, cell)]
+    return (" ".join([cell.execution, *on, *(f"{f.name}={cell.levels[f.name]}" for f in others)]),)
 
 
 def _is_on(factor: Factor, cell: Cell) -> bool:

@@ -60,16 +60,21 @@ def panels(info: Info) -> int:
 
 
 def height_in(info: Info) -> float:
-    return 0.85 + style.ROW_IN * max(len(panel.rows) for panel in info.panels)
+    return 0.85 + 0.29 * max(len(panel.rows) for panel in info.panels)
 
 
 def draw(info: Info, axes: Sequence[Axes]) -> None:
     """One row per arm: a diamond with its interval, small dots for the blocks, a line at 1 for eager."""
-    for ax, panel in zip(axes, info.panels, strict=False):
+    for index, (ax, panel) in enumerate(zip(axes, info.panels, strict=False)):
         style.factor_axis(ax, _extent(panel))
         for row, item in enumerate(panel.rows):
             _draw_row(ax, row, item)
-        style.name_rows(ax, [row.name for row in panel.rows], greyed=[r.speedup is None for r in panel.rows])
+        style.name_rows(
+            ax,
+            [row.name for row in panel.rows],
+            greyed=[r.speedup is None for r in panel.rows],
+            first=not index,
+        )
         ax.set_title(panel.title)
         ax.set_xlabel("speed-up against eager")
         style.finish(ax)
@@ -90,10 +95,10 @@ def describe(info: Info) -> str:
 def _row(arm: ArmSummary, response: Response) -> Row:
     effect = arm.versus_eager.get(response)
     if effect is None or effect.estimate is None:
-        return Row(name=arm.arm, speedup=None)
+        return Row(name=arm.label, speedup=None)
     est = effect.estimate
     return Row(
-        name=arm.arm,
+        name=arm.label,
         speedup=est.speedup,
         interval=est.interval,
         per_block=tuple(map(math.exp, est.per_block)),
@@ -122,6 +127,5 @@ def _draw_row(ax: Axes, row: int, item: Row) -> None:
     )
     ax.plot([item.speedup], [row], marker="D", markersize=4.5, color=color, markeredgecolor="white",
             markeredgewidth=0.5, zorder=5)  # fmt: skip
-    right = max(item.speedup, *item.per_block, min((item.interval or (0.0, 0.0))[1], ax.get_xlim()[1] * 0.9))
-    ax.annotate(format_factor(item.speedup), (right, row), xytext=(5, 0), textcoords="offset points", va="center",
-                fontsize=6.5)  # fmt: skip
+    ax.annotate(format_factor(item.speedup), (item.speedup, row), xytext=(0, 3.5), textcoords="offset points",
+                ha="center", va="bottom", fontsize=6)  # fmt: skip

@@ -60,7 +60,7 @@ def height_in(info: Info) -> float:
 def draw(info: Info, axes: Sequence[Axes]) -> None:
     """Stacked bars, one per arm, with the horizon written at the end."""
     longest = max(bar.horizon_s for panel in info.panels for bar in panel.bars)
-    for ax, panel in zip(axes, info.panels, strict=False):
+    for index, (ax, panel) in enumerate(zip(axes, info.panels, strict=False)):
         for row, bar in enumerate(panel.bars):
             left = 0.0
             for (part, color), seconds in zip(PARTS, _seconds(bar), strict=True):
@@ -68,7 +68,7 @@ def draw(info: Info, axes: Sequence[Axes]) -> None:
                 left += seconds
             ax.annotate(format_duration(bar.horizon_s), (left, row), xytext=(4, 0), textcoords="offset points",
                         va="center", fontsize=6.5)  # fmt: skip
-        style.name_rows(ax, [bar.arm for bar in panel.bars])
+        style.name_rows(ax, [bar.arm for bar in panel.bars], first=not index)
         ax.set_xlim(0, 1.22 * longest if longest > 0 else 1)
         ax.set_title(panel.title)
         ax.set_xlabel(f"seconds for {info.horizon_epochs} epochs")

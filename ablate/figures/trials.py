@@ -86,22 +86,24 @@ def height_in(info: Info) -> float:
 
 def draw(info: Info, axes: Sequence[Axes]) -> None:
     """Color is the block; a ring is eager or a cold cache, a filled dot a warm one, a cross did not complete."""
-    for ax, panel in zip(axes, info.panels, strict=False):
+    for index, (ax, panel) in enumerate(zip(axes, info.panels, strict=False)):
         for dot in panel.dots:
             color = _color(info, dot.block)
             ax.plot([dot.seconds], [dot.row + _offset(info, dot.block)], marker="o", markersize=3.8, linestyle="",
                     color=color, markerfacecolor=color if dot.filled else "white", markeredgewidth=0.9)  # fmt: skip
-        style.name_rows(ax, info.names)
-        longest = max((dot.seconds for dot in panel.dots), default=1.0)
-        ax.set_xlim(0, 1.12 * longest)
+        style.name_rows(ax, info.names, first=not index)
+        low, high = _extent(panel)
+        ax.set_xlim(low, high)
         for row, count in enumerate(info.missing):
             if count:
-                ax.annotate(f"✕ {count}", (0, row), xytext=(3, 0), textcoords="offset points", va="center",
+                ax.annotate(f"✕ {count}", (low, row), xytext=(3, 0), textcoords="offset points", va="center",
                             color=style.SLOWER, fontsize=6.5)  # fmt: skip
         ax.set_title(panel.title)
         ax.set_xlabel("seconds")
         style.finish(ax)
-    axes[0].figure.legend(handles=_legend(info), loc="outside lower center", ncols=6, frameon=False)
+    axes[0].figure.legend(
+        handles=_legend(info), loc="outside lower center", ncols=min(len(info.blocks) + 2, 7), frameon=False
+    )
 
 
 def describe(info: Info) -> str:
@@ -124,6 +126,13 @@ def _dot(rows: dict[str, int], trial: TrialRow, seconds: float | None) -> Dot | 
     return Dot(
         row=rows[trial.effective_key], block=trial.block, seconds=seconds, filled=trial.cache == "warm"
     )
+
+
+def _extent(panel: Panel) -> tuple[float, float]:
+    """Range of the axis: the dots with room beside them (dots, unlike bars, need no zero)."""
+    seconds = [dot.seconds for dot in panel.dots] or [0.0, 1.0]
+    pad = max(0.08 * (max(seconds) - min(seconds)), 0.01 * max(seconds))
+    return max(min(seconds) - 2 * pad, 0.0), max(seconds) + pad
 
 
 def _offset(info: Info, block: int) -> float:

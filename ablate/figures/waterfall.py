@@ -74,14 +74,16 @@ def height_in(info: Info) -> float:
 
 def draw(info: Info, axes: Sequence[Axes]) -> None:
     """One row per step; blue is faster, orange slower, light grey is not claimed."""
-    for ax, panel in zip(axes, info.panels, strict=False):
+    for index, (ax, panel) in enumerate(zip(axes, info.panels, strict=False)):
         edges = [x for s in panel.steps for x in (s.start, s.stop, s.low, s.high) if x is not None]
         style.factor_axis(ax, edges)
         for row, step in enumerate(panel.steps):
             _draw_step(ax, row, step, panel.steps[row + 1].start if row + 1 < len(panel.steps) else None)
-        style.name_rows(ax, [s.name for s in panel.steps], greyed=[s.greyed for s in panel.steps])
+        style.name_rows(
+            ax, [s.name for s in panel.steps], greyed=[s.greyed for s in panel.steps], first=not index
+        )
         ax.set_title(panel.title)
-        ax.set_xlabel("speed-up against eager")
+        ax.set_xlabel(f"speed-up against eager ({_blocks(panel.num_blocks)})")
         style.finish(ax)
 
 
@@ -134,8 +136,7 @@ def _panel(results: Results, workload: str, response: Response) -> Panel | None:
             high=None if half is None else math.exp(value + half),
         )
     )  # fmt: skip
-    title = f"{RESPONSE_NAMES[response]} ({_blocks(len(blocks))})"
-    return Panel(title=title, steps=tuple(steps), num_blocks=len(blocks))
+    return Panel(title=RESPONSE_NAMES[response], steps=tuple(steps), num_blocks=len(blocks))
 
 
 def _mean(effect: Effect, blocks: tuple[int, ...]) -> tuple[float, float | None]:
@@ -169,6 +170,8 @@ def _draw_step(ax: Axes, row: int, step: Step, following: float | None) -> None:
         ax.plot([step.low, step.high], [row, row], color=style.INK, linewidth=0.9, zorder=5)
     if following is not None and not (step.total and row):
         ax.plot([step.stop, step.stop], [row, row + 1], color=style.MUTED, linewidth=0.6, zorder=2)
+    if step.total and not row:
+        return
     right = max(x for x in (step.start, step.stop, step.high) if x is not None)
     ax.annotate(
         format_factor(step.factor), (right, row), xytext=(4, 0), textcoords="offset points", va="center", fontsize=6.5,

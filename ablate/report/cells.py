@@ -25,13 +25,13 @@ def cell(main: str, small: str = "", tone: Tone = "") -> TableCell:
     return TableCell(main=main, small=small, tone=tone)
 
 
-EMPTY = cell("–", tone="grey")
+EMPTY = cell("-", tone="grey")
 
 
 def seconds(value: float | None) -> str:
     """A time with three digits: `7.26 s`, `420 ms`, `8 min 5 s`."""
     if value is None or not math.isfinite(value):
-        return "–"
+        return "-"
     if 1 <= value < 100:
         return f"{value:.3g} s"
     return format_duration(value)
@@ -39,20 +39,22 @@ def seconds(value: float | None) -> str:
 
 def number(value: float | None, digits: int = 4) -> str:
     """A plain number, a dash where there is none."""
-    return "–" if value is None or not math.isfinite(value) else f"{value:.{digits}g}"
+    return "-" if value is None or not math.isfinite(value) else f"{value:.{digits}g}"
 
 
 def count(value: float | None) -> str:
     """A counter: whole numbers without a point, means of several trials with one digit."""
     if value is None or not math.isfinite(value):
-        return "–"
+        return "-"
     return f"{value:.0f}" if float(value).is_integer() else f"{value:.1f}"
 
 
 def percent(effect: float) -> str:
     """Percent faster with its sign: `+4.2 %`."""
     value = percent_from_log(effect)
-    return f"{value:+.1f} %" if abs(value) < 1000 else f"{value:+.3g} %"
+    if abs(value) < 0.05:
+        return "0.0\u00a0%"
+    return f"{value:+.1f}\u00a0%" if abs(value) < 1000 else f"{value:+.3g}\u00a0%"
 
 
 def speedup_cell(effect: Effect | None, *, simultaneous: bool = False, greyed: bool = False) -> TableCell:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ablate.analysis.results import ArmSummary, Finding, Response, Results, TrialRow
-from ablate.analysis.sentences import RESPONSE_NAMES
 from ablate.analysis.wording import format_interval
 from ablate.core.study import Study
 from ablate.report.cells import EMPTY, TableCell, cell, number, seconds, speedup_cell
@@ -80,7 +79,7 @@ def _facts(results: Results) -> list[list[str]]:
         ["data", f"{study.data.dataset}{scale}"],
         ["timing", f"{study.timing.epochs} epochs of {study.timing.steps_per_epoch} steps, "
                    f"horizon {study.timing.horizon_epochs} epochs"],
-        ["off means", ", ".join(dict.fromkeys(f.off_means for f in study.factors)) or "–"],
+        ["off means", ", ".join(dict.fromkeys(f.off_means for f in study.factors)) or "-"],
     ]  # fmt: skip
     if study.profile:
         facts.append(["profile", f"{study.profile} (changes the settings of the spec on this machine)"])
@@ -125,8 +124,8 @@ def _answer_note(results: Results) -> str:
     study = results.study
     parts = [
         f"Steady: one epoch of {study.timing.steps_per_epoch} steps once nothing compiles any more. Horizon: "
-        f"{study.timing.horizon_epochs} epochs from the first batch, compilation and recompilation included. A speed-up "
-        "above 1 is faster; intervals are 95 % over blocks."
+        f"{study.timing.horizon_epochs} epochs from the first batch, compilation and recompilation included. "
+        "A speed-up above 1 is faster; intervals are 95 % over blocks."
     ]
     if study.blocks == 1:
         parts.append("One block: there is no interval, and nothing is claimed.")

@@ -5,42 +5,43 @@ from __future__ import annotations
 from ablate.analysis.inference import FEWEST_BLOCKS
 from ablate.analysis.results import Results
 
+CACHE_WORDS = {
+    "per-cell": "Each cell keeps its own compile cache: its first trial compiles cold, later ones warm, and the "
+    "horizon is reported for each state apart. A block counts only when all its compiled trials had the same state.",
+    "none": "Every trial compiles with an empty cache.",
+    "shared": "The compile cache is shared between cells; compile times and the horizon are not reported.",
+}
+
 
 def methods(results: Results) -> list[dict[str, str]]:
     """Short paragraphs: what it is called, and what was done."""
-    study = results.study
-    cache = {
-        "per-cell": "Each cell keeps its own compile cache: its first trial compiles cold, later ones warm, and the "
-        "horizon is reported for each state apart. A block counts only when all its compiled trials had the same state.",
-        "none": "Every trial compiles with an empty cache.",
-        "shared": "The compile cache is shared between cells; compile times and the horizon are not reported.",
-    }[study.compile_cache]
-    return [
-        {"name": "Trial", "text": "One cell trained once in a fresh process; epochs inside it are sub-samples. "
-         "Diagnostics run outside the timed part."},
-        {"name": "Block", "text": "One seed: every effective key once, in fresh random order, on the same mini-batches. "
-         "Trials whose batch streams differ are not paired, and trials whose environments differ are not pooled."},
-        {"name": "Times", "text": "steady = median of the epochs after the first in which nothing compiled; start-up = "
-         "total of the timed epochs - number of epochs x steady; horizon = start-up + "
-         f"{study.timing.horizon_epochs} x steady. {cache}"},
-        {"name": "Effect", "text": "theta = sum over cells of w[c] x log T[c], positive = faster, exp(theta) = speed-up. "
-         "total = log T[eager] - log T[full]; compile = log T[eager] - log T[naive]."},
-        {"name": "Attribution", "text": "Shapley values: phi[i] = sum over sets S without i of g(|S|) x (log T[S] - log "
-         "T[S+i]), g(s) = 1 / (n x C(n-1, s)). total = compile + sum of phi, exactly, in every block. Layers: the same "
-         "game with a layer switching its optimizations together. Cells that an inert optimization makes equal are "
-         "measured once and their weights add up; an inert optimization is 0 by construction, without an interval."},
-        {"name": "Intervals", "text": "Block-t: mean +- t(B-1) x sd / sqrt(B) over blocks, 95 %. In the tables of "
-         "optimizations and layers the intervals hold together (Bonferroni). One block has no interval; fewer than "
-         f"{FEWEST_BLOCKS} are a pilot without claims. A colored number is claimed: {FEWEST_BLOCKS} blocks or more, Holm "
-         "below .05 in its family, and the evidence says that the optimization bites."},
-        {"name": "Claim", "text": "Supported: the whole interval lies inside the claimed range. Refuted: the two do not "
-         "overlap. Undecided: anything else."},
-        {"name": "Evidence", "text": "Each optimization declares beforehand which counter must differ. It bites when the "
-         "counter moves that way in at least half of the pairs of trials that differ only in it; vacuous when it does "
-         "not; structural when would-be device waits went away on a CPU, where nothing can stall."},
-        {"name": "Failure", "text": "A trial that did not complete drops its block for the numbers that need it; nothing "
-         "is imputed, no outlier is deleted."},
-    ]  # fmt: skip
+    texts = {
+        "Trial": "One cell trained once in a fresh process; epochs inside it are sub-samples. Diagnostics run outside "
+        "the timed part.",
+        "Block": "One seed: every effective key once, in fresh random order, on the same mini-batches. Trials whose "
+        "batch streams differ are not paired, and trials whose environments differ are not pooled.",
+        "Times": "steady = median of the epochs after the first in which nothing compiled; start-up = total of the "
+        "timed epochs - number of epochs · steady; horizon = start-up + "
+        f"{results.study.timing.horizon_epochs} · steady. {CACHE_WORDS[results.study.compile_cache]}",
+        "Effect": "θ = sum over cells c of w[c] · log T[c], positive = faster, exp(θ) = speed-up. total = "
+        "log T[eager] - log T[full]; compile = log T[eager] - log T[naive].",
+        "Attribution": "Shapley values: φ[i] = sum over sets S without i of g(|S|) · (log T[S] - log T[S+i]), "
+        "g(s) = 1 / (n · C(n-1, s)). total = compile + sum of φ, exactly, in every block. Layers: the same game with "
+        "a layer switching its optimizations together. Cells that an inert optimization makes equal are measured once "
+        "and their weights add up; an inert optimization is 0 by construction, without an interval.",
+        "Intervals": "Block-t: mean ± t(B-1) · sd / √B over blocks, 95 %. In the tables of optimizations and "
+        "layers the intervals hold together (Bonferroni). One block has no interval; fewer than "
+        f"{FEWEST_BLOCKS} are a pilot without claims. A colored number is claimed: {FEWEST_BLOCKS} blocks or more, "
+        "Holm below .05 in its family, and the evidence says that the optimization bites.",
+        "Claim": "Supported: the whole interval lies inside the claimed range. Refuted: the two do not overlap. "
+        "Undecided: anything else.",
+        "Evidence": "Each optimization declares beforehand which counter must differ. It bites when the counter moves "
+        "that way in at least half of the pairs of trials that differ only in it; vacuous when it does not; structural "
+        "when would-be device waits went away on a CPU, where nothing can stall.",
+        "Failure": "A trial that did not complete drops its block for the numbers that need it; nothing is imputed, no "
+        "outlier is deleted.",
+    }
+    return [{"name": name, "text": text} for name, text in texts.items()]
 
 
 def not_tested(results: Results) -> list[str]:

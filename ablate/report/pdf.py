@@ -6,9 +6,10 @@ import json
 import os
 import shutil
 import tempfile
+import unicodedata
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import typst
 
@@ -18,7 +19,7 @@ from ablate.core.errors import AblateError, StoredDataError
 from ablate.core.paths import StudyPaths
 from ablate.report.document import make_document
 
-STANDARD = "ua-1"
+BIDI_CONTROLS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
 def make_report(paths: StudyPaths, results: Results | None = None) -> Path:
@@ -42,7 +43,9 @@ def make_report(paths: StudyPaths, results: Results | None = None) -> Path:
         (folder / "figures").mkdir()
         for figure in figures:
             shutil.copyfile(paths.report / figure["file"], folder / figure["file"])
-        (folder / "data.json").write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
+        (folder / "data.json").write_text(
+            json.dumps(printable(document), ensure_ascii=False), encoding="utf-8"
+        )
         template = folder / "template.typ"
         template.write_bytes(files("ablate.report").joinpath("template.typ").read_bytes())
         content = _compile(template)
@@ -66,12 +69,40 @@ def _read_figures(paths: StudyPaths) -> list[dict[str, str]]:
     return figures
 
 
+def printable(value: Any) -> Any:
+    """Replace characters that no font has and that could rearrange a line (controls) by their escapes, `\\x1b`."""
+    if isinstance(value, str):
+        return "".join(map(_escape, value))
+    if isinstance(value, dict):
+        return {key: printable(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [printable(item) for item in value]
+    return value
+
+
+def _escape(letter: str) -> str:
+    if letter in "\n\t":
+        return letter
+    hidden = unicodedata.category(letter) in ("Cc", "Cs", "Cn") or letter in BIDI_CONTROLS
+    return letter.encode("unicode_escape").decode("ascii") if hidden else letter
+
+
 def _compile(template: Path) -> bytes:
-    """Run typst on the template; its data lie beside it as JSON and are printed, never evaluated."""
+    """Run typst on the template; its data lie beside it as JSON and are printed, never evaluated.
+
+    PDF/UA-1 refuses a letter that no bundled font has (an emoji in a name); then the same pages are made without it.
+    """
     try:
-        content: Any = typst.compile(
-            template, root=template.parent, ignore_system_fonts=True, format="pdf", pdf_standards=[STANDARD]
-        )
+        return _typst(template, "ua-1")
+    except typst.TypstError:
+        pass
+    try:
+        return _typst(template, None)
     except typst.TypstError as error:
         raise AblateError(f"the report cannot be laid out: {error}") from error
-    return bytes(content)
+
+
+def _typst(template: Path, standard: Literal["ua-1"] | None) -> bytes:
+    return typst.compile(
+        template, None, root=template.parent, ignore_system_fonts=True, format="pdf", pdf_standards=standard
+    )

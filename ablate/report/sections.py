@@ -20,6 +20,19 @@ SECONDARY: Mapping[ContrastKind, str] = {
     "ladder": "ladder (the guide's order)",
     "eager-optimization": "in eager mode (eager against eager with it)",
 }
+KIND_WORDS: Mapping[ContrastKind, str] = {
+    "total": "total",
+    "compile": "compile term",
+    "optimization": "Shapley value of",
+    "layer": "Shapley value of the layer",
+    "leave-one-out": "leaving out one of",
+    "add-one-in": "adding one of",
+    "ladder": "ladder steps",
+    "eager-optimization": "in eager mode",
+    "a/a": "noise floor from a second measurement of",
+}
+LACKS = "this design lacks "
+MOST_CELLS = 8
 COUNTERS = (
     ("compiles.forward", "forward compiles"),
     ("compiles.optimizer_step", "step compiles"),
@@ -66,15 +79,14 @@ def workload_section(
         "compilations": _compilations(results, name),
         "saved": saved_compilations(results, name),
         "curves": _curves(results, name),
-        "dropped": _dropped(results, name),
+        "dropped": _dropped(results, name, used),
         "flags": [f"{arm.arm}: {flag}" for arm in results.arms if arm.workload == name for flag in arm.flags],
     }
 
 
 def _attribution(results: Results, workload: str, used: Sequence[Response]) -> Table | None:
     """Shapley values with their evidence; None where no optimization varies or none is identified."""
-    effects = _of_kind(results, workload, "optimization")
-    if not any(e.estimate or e.inert for e in effects) or all(e.refused for e in effects):
+    if not _measured(results, workload, "optimization", used):
         return None
     verdicts = _verdicts(results, workload)
     rows = [
@@ -107,7 +119,7 @@ def _attribution(results: Results, workload: str, used: Sequence[Response]) -> T
 
 
 def _layers(results: Results, workload: str, used: Sequence[Response]) -> Table | None:
-    if all(e.refused for e in _of_kind(results, workload, "layer")):
+    if not _measured(results, workload, "layer", used):
         return None
     verdicts = _verdicts(results, workload)
     rows = []
@@ -131,6 +143,8 @@ def _secondary(results: Results, workload: str, used: Sequence[Response]) -> lis
     verdicts = _verdicts(results, workload)
     found = []
     for kind, title in SECONDARY.items():
+        if not _measured(results, workload, kind, used):
+            continue
         subjects = [
             name for name in dict.fromkeys(e.subject for e in _of_kind(results, workload, kind))
             if any((e := results.effect(workload, r, kind, name)) and not e.refused for r in used)
@@ -156,15 +170,37 @@ def _secondary(results: Results, workload: str, used: Sequence[Response]) -> lis
 
 
 def _unidentified(results: Results, workload: str, used: Sequence[Response]) -> list[str]:
-    """What the design (or missing trials) leave open, one line per kind and reason."""
-    groups: dict[tuple[str, str], list[str]] = {}
+    """What the design or missing trials leave open, one line per kind of number (and reason)."""
+    lacking: dict[str, tuple[list[str], list[str]]] = {}
+    others: dict[str, list[str]] = {}
     for effect in results.effects:
-        if effect.workload == workload and effect.refused and effect.response in used[:1]:
-            groups.setdefault((effect.kind, effect.refused), []).append(effect.subject)
-    return [
-        f"{kind}{' of ' + ', '.join(s for s in subjects if s) if any(subjects) else ''}: {reason}"
-        for (kind, reason), subjects in groups.items()
-    ]
+        if effect.workload != workload or effect.response not in used[:1] or not effect.refused:
+            continue
+        name = KIND_WORDS[effect.kind]
+        if effect.refused.startswith(LACKS):
+            subjects, cells = lacking.setdefault(name, ([], []))
+            subjects.append(effect.subject)
+            cells += effect.refused.removeprefix(LACKS).split(", ")
+        else:
+            others.setdefault(effect.refused, []).append(f"{name} {effect.subject}".strip())
+    lines = [_lack(name, subjects, cells) for name, (subjects, cells) in lacking.items()]
+    return lines + [f"{', '.join(names)}: {reason}" for reason, names in others.items()]
+
+
+def _lack(name: str, subjects: Sequence[str], cells: Sequence[str]) -> str:
+    needed = list(dict.fromkeys(cell for cell in cells if not cell.startswith("and ")))
+    text = ", ".join(needed[:MOST_CELLS]) + (" and more" if len(needed) > MOST_CELLS else "")
+    what = f"{name} {', '.join(s for s in subjects if s)}".strip()
+    return f"{what}: this design has no cell {text}"
+
+
+def _measured(results: Results, workload: str, kind: ContrastKind, used: Sequence[Response]) -> bool:
+    """Whether any number of this kind was measured."""
+    return any(
+        e.estimate is not None
+        for e in results.effects
+        if e.workload == workload and e.kind == kind and e.response in used
+    )
 
 
 def _noise(results: Results, workload: str, used: Sequence[Response]) -> str:
@@ -189,44 +225,36 @@ def _identity(results: Results, workload: str) -> str:
     if not residuals:
         return ""
     return (
-        "Compile term plus Shapley values equal the total in every block, for optimizations and for layers; the largest "
-        f"difference on log time is {max(residuals):.1e}."
+        "Compile term plus Shapley values equal the total in every block, for optimizations and for layers; "
+        f"the largest difference on log time is {max(residuals):.1e}."
     )
 
 
 def _evidence(results: Results, workload: str) -> Table | None:
     rows = []
     for verdict in _verdicts(results, workload).values():
-        tone: Tone = "grey" if verdict.verdict in UNCLAIMED else "strong"
-        name, word = cell(verdict.optimization, tone=tone), _verdict_cell(verdict, with_reason=False)
+        greyed = verdict.verdict in UNCLAIMED
+        why = verdict.reason if verdict.verdict in ("inert", "not measured") else ""
+        first = [
+            cell(verdict.optimization, why, "grey" if greyed else "strong"),
+            _verdict_cell(verdict, small=False),
+        ]
         for result in verdict.expectations:
+            tone: Tone = "grey" if greyed else ""
+            pairs = f"{result.num_as_expected} of {result.num_pairs}" if result.num_pairs else "-"
             rows.append(
                 [
-                    name,
-                    word,
-                    cell(
-                        f"{result.direction} {result.counter}",
-                        result.sentence,
-                        "grey" if tone == "grey" else "",
-                    ),
-                    cell(count(result.off_mean)),
-                    cell(count(result.on_mean)),
-                    cell(f"{result.num_as_expected} of {result.num_pairs}" if result.num_pairs else "–"),
-                    cell(verdict.reason if not result.num_pairs else "", tone="grey"),
+                    *first,
+                    cell(f"{result.direction} {result.counter}", result.sentence, tone),
+                    cell(count(result.off_mean), tone=tone),
+                    cell(count(result.on_mean), tone=tone),
+                    cell(pairs, tone=tone),
                 ]
             )
         if not verdict.expectations:
-            rows.append([name, word, cell(verdict.reason, tone="grey"), EMPTY, EMPTY, EMPTY, cell("")])
-    if not rows:
-        return None
-    if not any(row[-1]["main"] for row in rows):
-        return table(
-            ["optimization", "verdict", "what must differ", "off", "on", "pairs as declared"],
-            [r[:-1] for r in rows],
-        )
-    return table(
-        ["optimization", "verdict", "what must differ", "off", "on", "pairs as declared", "why"], rows
-    )
+            rows.append([*first, EMPTY, EMPTY, EMPTY, EMPTY])
+    headers = ["optimization", "verdict", "what must differ", "off", "on", "pairs as declared"]
+    return table(headers, rows) if rows else None
 
 
 def _compilations(results: Results, workload: str) -> Table | None:
@@ -243,7 +271,7 @@ def _compilations(results: Results, workload: str) -> Table | None:
 def _compilation_row(
     arm: ArmSummary, shown: Sequence[tuple[str, str]], cold: bool, warm: bool
 ) -> list[TableCell]:
-    row = [cell(arm.arm, "; ".join(arm.flags), "strong")]
+    row = [cell(arm.label, "; ".join(arm.flags), "strong")]
     row += [cell(count(arm.counters.get(key))) for key, _ in shown]
     row += [cell(seconds(arm.compile_cold_s))] * cold + [cell(seconds(arm.compile_warm_s))] * warm
     return row
@@ -261,12 +289,17 @@ def _curves(results: Results, workload: str) -> Table | None:
         else:
             first = cell(f"step {min(beyond)}") if beyond else cell("never") if largest else EMPTY
             compared = [
-                cell(number(max(largest), 2) if largest else "–", notes),
+                cell(number(max(largest), 2) if largest else "-", notes),
                 first,
                 cell("not tested", tone="grey"),
             ]
         rows.append(
-            [cell(arm.arm, tone="strong"), cell(number(arm.final_loss)), cell(number(arm.metric)), *compared]
+            [
+                cell(arm.label, tone="strong"),
+                cell(number(arm.final_loss)),
+                cell(number(arm.metric)),
+                *compared,
+            ]
         )
     headers = [
         "arm",
@@ -279,18 +312,28 @@ def _curves(results: Results, workload: str) -> Table | None:
     return table(headers, rows) if rows else None
 
 
-def _dropped(results: Results, workload: str) -> list[str]:
-    """Blocks that some number could not use, with the trial that is missing."""
-    return list(
-        dict.fromkeys(reason for e in results.effects if e.workload == workload for reason in e.dropped)
-    )[:20]
+def _dropped(results: Results, workload: str, used: Sequence[Response]) -> list[str]:
+    """Numbers that rest on fewer blocks than the study has, grouped by the blocks they use."""
+    every = {trial.block for trial in results.trials if trial.workload == workload}
+    groups: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+    for effect in results.effects:
+        if effect.workload != workload or effect.estimate is None or not effect.dropped:
+            continue
+        if effect.response in used and len(effect.estimate.blocks) < len(every):
+            key = RESPONSE_NAMES[effect.response], effect.estimate.blocks
+            groups.setdefault(key, []).append(f"{KIND_WORDS[effect.kind]} {effect.subject}".strip())
+    return [
+        f"{response}, block{'s' if len(blocks) > 1 else ''} {', '.join(map(str, blocks))} only: "
+        + (", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else ""))
+        for (response, blocks), names in groups.items()
+    ]
 
 
-def _verdict_cell(verdict: EvidenceVerdict | None, *, with_reason: bool = True) -> TableCell:
+def _verdict_cell(verdict: EvidenceVerdict | None, *, small: bool = True) -> TableCell:
     if verdict is None:
         return EMPTY
-    small = verdict.reason if with_reason and verdict.verdict in ("inert", "not measured") else ""
-    return cell(verdict.verdict, small, TONES.get(verdict.verdict, "grey"))
+    reason = verdict.reason if small and verdict.verdict in ("inert", "not measured") else ""
+    return cell(verdict.verdict, reason, TONES.get(verdict.verdict, "grey"))
 
 
 def _verdicts(results: Results, workload: str) -> dict[str, EvidenceVerdict]:

@@ -18,8 +18,8 @@ def make_holder(
     *,
     study: str,
     root: Path,
-    trial: str,
-    child: int,
+    trial: str = "",
+    child: int = 0,
     timeout_s: float | None = None,
     request: Path | None = None,
 ) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def make_holder(
     Args:
         study: Name of the study.
         root: Folder of the study.
-        trial: Key of the trial.
+        trial: Key of the trial; empty while none has started.
         child: Process id (and process group) of the trial.
         timeout_s: Seconds after which the trial is overdue.
         request: Path of its request, which identifies the process.
@@ -60,6 +60,8 @@ def describe_wait(holder: Mapping[str, Any], *, root: Path, what: str) -> str:
     if process_exists(parent):
         owner = "another ablate run of this study" if ours else f"study {holder.get('study')}"
         return f"waiting for {what}: {owner} (pid {parent}) has it; taking turns"
+    if not trial:
+        return f"waiting for {what}: a process left by an earlier ablate run uses it"
     owner = "" if ours else f" of study {holder.get('study')}"
     return f"waiting for trial {trial}{owner} left by an earlier ablate run (pid {child})"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +17,7 @@ from ablate.records.store import read_records
 from ablate.run.leases import is_running
 
 START_S = 15.0
-COMPILE_S = {"cpu": 60.0, "cuda": 90.0}
+COLD_COMPILE_S, WARM_COMPILE_S = 75.0, 25.0
 STEP_S = {"cpu": 0.25, "cuda": 0.05}
 REFERENCE_CHANNELS, REFERENCE_BATCH = 128, 256
 
@@ -152,21 +153,21 @@ def estimate(
         return 0.0, "nothing is missing"
     if not guessed:
         return total, f"from {sum(map(len, seen.values()))} finished trials of this study"
-    step_s = _step_s(study)
     assumption = (
-        f"assumed, not measured: {START_S:.0f} s to start a trial, {step_s:.3g} s a step, "
-        f"{COMPILE_S[study.device]:.0f} s to compile on {study.device}"
+        f"assumed, not measured: {START_S:.0f} s to start a trial, {_step_s(study):.3g} s a step, "
+        f"{COLD_COMPILE_S:.0f} s to compile, {WARM_COMPILE_S:.0f} s from a warm cache"
     )
-    return total, assumption + (
-        f" (for {guessed} of {len(missing)} trials)" if guessed < len(missing) else ""
-    )
+    part = f"; for {guessed} of {len(missing)} trials, the others from finished ones"
+    return total, assumption + (part if guessed < len(missing) else "")
 
 
 def rule_of_thumb_s(study: Study, trial: PlannedTrial) -> float:
     """Wall time of one trial when nothing was measured yet: start, steps and, when it compiles, the compiler."""
     steps_s = study.timing.epochs * study.timing.steps_per_epoch * _step_s(study)
-    compiles = trial.cell.cell.execution == "compiled" and study.compile_backend == "inductor"
-    return START_S + steps_s + (COMPILE_S[study.device] if compiles else 0.0)
+    if trial.cell.cell.execution == "eager" or study.compile_backend != "inductor":
+        return START_S + steps_s
+    is_warm = study.compile_cache == "shared" or (study.compile_cache == "per-cell" and trial.block > 0)
+    return START_S + steps_s + (WARM_COMPILE_S if is_warm else COLD_COMPILE_S)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,11 +231,9 @@ def _cells(design: Design) -> tuple[PlannedCell, ...]:
 def _step_s(study: Study) -> float:
     """Seconds a step, in proportion to width and batch from 128 channels and 256 seeds, with a floor for overhead."""
     size = study.training.channels * study.training.batch_size / (REFERENCE_CHANNELS * REFERENCE_BATCH)
-    return (
-        max(0.02, STEP_S[study.device] * size)
-        if study.device == "cpu"
-        else max(0.01, STEP_S["cuda"] * size**0.5)
-    )
+    if study.device == "cpu":
+        return max(0.02, STEP_S["cpu"] * size)
+    return max(0.01, STEP_S["cuda"] * math.sqrt(size))
 
 
 def _seconds(record: TrialRecord) -> float:

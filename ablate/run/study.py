@@ -196,7 +196,9 @@ class _Runner:
         )
 
     def _device_lock(self) -> FileLock:
-        return wait_for(self.device.lock_path, lambda holder: self._tell_wait(holder, self.device.name))
+        lock = wait_for(self.device.lock_path, lambda holder: self._tell_wait(holder, self.device.name))
+        lock.describe(make_holder(study=self.study.name, root=self.paths.root))
+        return lock
 
     def _wait_for_trial(self, held: Held) -> None:
         wait_for(held.lease_path, lambda holder: self._tell_wait(holder, held.trial.key)).release()

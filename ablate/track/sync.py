@@ -191,7 +191,7 @@ class Tracker:
     def _finish(
         self, client: MlflowClient, parent: Run, records: Sequence[TrialRecord], design: Design
     ) -> None:
-        """Send the report and close the study's run: FINISHED when every planned trial has ended, else KILLED."""
+        """Send the report and set the study's run FINISHED, or SCHEDULED while planned trials still wait."""
         run_id = parent.info.run_id
         ended = {record.identity.key for record in records}
         completed = {record.identity.key for record in records if record.completed}
@@ -202,10 +202,12 @@ class Tracker:
             study_tags(self._study, len(ended & planned), len(planned), len(ended - completed)),
         )
         upload_changed_files(client, parent, "ablate.report_digest", _report_files(self._paths.report))
-        status = "FINISHED" if planned <= ended else "KILLED"
-        if parent.info.status != status:
+        if not planned <= ended:
+            if parent.info.status != "SCHEDULED":
+                client.update_run(run_id, status="SCHEDULED")
+        elif parent.info.status != "FINISHED":
             last = max((epoch_ms(record.ended_at) for record in records), default=None)
-            client.set_terminated(run_id, status=status, end_time=last)
+            client.set_terminated(run_id, status="FINISHED", end_time=last)
 
     def _read_design(self) -> Design:
         if self._paths.design_json.exists():

@@ -1,9 +1,9 @@
 """Where an optimization can act, and the sentence that says why it cannot."""
 
 import pytest
-from builders import OPTIMIZATIONS
 
 from ablate.core.optimization import OptimizationInfo
+from builders import OPTIMIZATIONS
 
 
 @pytest.mark.parametrize(

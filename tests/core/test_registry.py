@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -115,6 +116,47 @@ def test_a_file_that_cannot_be_used_is_named_with_the_reason(tmp_path, text, sen
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(UserError, match=r"gone\.py cannot be read: No such file"):
         load_outside("workloads", tmp_path / "gone.py")
+
+
+class Entry:
+    """Stands for an entry point of an installed distribution."""
+
+    value, dist = "plug.in", None
+
+    def __init__(self, module):
+        self.module = module
+
+    def load(self):
+        if isinstance(self.module, ImportError):
+            raise self.module
+        return self.module
+
+
+def install(monkeypatch, module):
+    entries = {"ablate.optimizations": [Entry(module)]}
+    monkeypatch.setattr("ablate.core.registry.entry_points", lambda group: entries.get(group, []))
+
+
+def test_an_installed_optimization_joins_the_catalog(tmp_path, monkeypatch):
+    install(monkeypatch, load_file(write(tmp_path / "plug.py", OUTSIDE)))
+    assert set(make_catalog().optimizations) == GUIDE | {"mine"}
+
+
+@pytest.mark.parametrize(
+    ("module", "sentence"),
+    [
+        (ImportError("no module plug"), r"entry point plug\.in of .* cannot be loaded \(no module plug\)"),
+        (SimpleNamespace(), r"entry point plug\.in of .* has no INFO"),
+        (
+            SimpleNamespace(INFO=SimpleNamespace(name="sync_free"), __file__="plug.py"),
+            r"plug\.py registers 'sync_free' in ablate\.optimizations, which .*sync_free\.py already has",
+        ),
+    ],
+)
+def test_a_broken_installed_optimization_is_named(monkeypatch, module, sentence):
+    install(monkeypatch, module)
+    with pytest.raises(UserError, match=sentence):
+        make_catalog()
 
 
 def test_an_unknown_name_lists_what_there_is():

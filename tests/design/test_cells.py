@@ -1,12 +1,12 @@
 """Cells, arm names, inert optimizations and aliases of every kind of design, counted by hand."""
 
 import pytest
-from builders import make_factors, make_study
 
 from ablate.core.cell import Design, DesignedCell
 from ablate.core.errors import UserError
 from ablate.core.study import ExplicitCell
 from ablate.design.cells import make_design
+from builders import make_factors, make_study
 
 GUIDE = ("dynamic_shapes", "tensor_lr", "string_keys", "no_cuda_graphs", "sync_free")
 
@@ -145,7 +145,7 @@ def test_explicit_cells_take_arms_settings_and_levels():
         ("eager", "float"),
         ("full-again", "tensor"),
         ("with-dynamic_shapes", "float"),
-        ("compiled", "device-tensor"),
+        ("compiled tensor_lr=device-tensor", "device-tensor"),
         ("eager-with-sync_free", "float"),
     ]
 

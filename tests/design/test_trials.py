@@ -5,11 +5,10 @@ import subprocess
 import sys
 from dataclasses import replace
 
-from builders import WORKLOADS, make_study, make_workloads
-
 from ablate.core.study import WorkloadChoice
 from ablate.design.cells import make_design
 from ablate.design.trials import make_slug
+from builders import WORKLOADS, make_study, make_workloads
 
 THREE = ("hm/user-churn", "hm/item-sales", "hm/user-item-purchase")
 

@@ -96,7 +96,7 @@ def faults_of(path: Path, text: str) -> list[str]:
     A file with an INFO (optimization, workload) is read to check a spec, which must need none of the HEAVY packages.
     """
     here = path.with_suffix("").parts[1] if len(path.parts) > 1 else ""
-    here = "core" if here == "__init__" else here
+    here = {"__init__": "core", "__main__": "cli"}.get(here, here)
     faults = []
     in_catalog = has_info(text, str(path)) and here in ("optimizations", "workloads")
     for line, module, eager in imports_of(path, text):

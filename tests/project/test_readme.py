@@ -54,6 +54,19 @@ def test_ci_runs_the_readmes_test_command():
     assert (ROOT / ".ci" / "run").stat().st_mode & 0o111
 
 
+def test_the_command_table_is_the_command_line():
+    from typer.main import get_command
+
+    from ablate.cli import app
+
+    root = get_command(app)
+    there = {name for name, command in root.commands.items() if not hasattr(command, "commands")}
+    nested = ((name, command) for name, command in root.commands.items() if hasattr(command, "commands"))
+    there |= {f"{name} {inner}" for name, command in nested for inner in command.commands}
+    named = re.findall(r"^\| `ablate ([a-z ]+?)[ `A-Z]*\|", README, flags=re.M)
+    assert sorted(named) == sorted(there)
+
+
 def test_every_study_of_the_readme_exists():
     named = set(re.findall(r"`(studies/[a-z]+\.yaml)`", README))
     there = {path.relative_to(ROOT).as_posix() for path in (ROOT / "studies").glob("*.yaml")}

@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from run_parts import FAKE_COMMAND, drive, log_lines, make_run, read_log, read_statuses, wait_until
 
 from ablate.core.errors import UserError
 from ablate.records.store import read_record
 from ablate.run.outcome import RunOutcome
 from ablate.run.progress import SilentProgress
 from ablate.run.study import run_study
+from run_parts import FAKE_COMMAND, drive, log_lines, make_run, read_log, read_statuses, wait_until
 
 
 class Notes(SilentProgress):
@@ -55,7 +55,7 @@ def test_more_blocks_add_only_what_is_missing(tmp_path: Path) -> None:
 
 
 def test_fewer_blocks_keep_the_larger_plan(tmp_path: Path) -> None:
-    _, design, paths = make_run(tmp_path, blocks=2)
+    _, _, paths = make_run(tmp_path, blocks=2)
     run_small(tmp_path, changes={"blocks": 2})
     outcome = run_small(tmp_path, changes={"blocks": 1})
     assert (outcome.planned, outcome.trained) == (3, 0)
@@ -141,7 +141,9 @@ def test_runner_and_trial_both_killed_the_lost_trial_runs_again(tmp_path: Path) 
     starts = read_log(tmp_path, "start")
     assert (outcome.completed, outcome.trained, outcome.exit_code) == (6, 6, 0)
     assert starts[0] == starts[1]  # the lost one keeps its place in the order
-    attempts = sorted(read_record(path.parent).identity.attempt for path in paths.records.glob("*/record.json"))
+    attempts = sorted(
+        read_record(path.parent).identity.attempt for path in paths.records.glob("*/record.json")
+    )
     assert attempts == [1, 1, 1, 1, 1, 2]
 
 
@@ -211,7 +213,9 @@ def test_changed_study_is_refused(tmp_path: Path) -> None:
     assert run_study(reworded, design, paths, SilentProgress(), command=FAKE_COMMAND).completed == 6
 
 
-def test_data_that_cannot_be_prepared_is_a_user_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_that_cannot_be_prepared_is_a_user_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FAKE_PREPARE_EXIT", "1")
     with pytest.raises(UserError, match="could not be prepared: graph is ready"):
         run_small(tmp_path)
@@ -220,7 +224,7 @@ def test_data_that_cannot_be_prepared_is_a_user_error(tmp_path: Path, monkeypatc
 
 def test_unwritable_folder_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file in the way")
-    with pytest.raises(UserError, match="cannot write .*; choose another folder with --runs and run again"):
+    with pytest.raises(UserError, match=r"cannot write .*; choose another folder with --runs and run again"):
         run_small(tmp_path)
 
 

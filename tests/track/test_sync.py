@@ -121,7 +121,7 @@ def test_failed_and_killed_trials_say_why(on_disk, store_uri):
     assert r"\<b\>" in by_key[first.key].data.tags["mlflow.note.content"]
     assert by_key[second.key].info.status == "KILLED"
     (parent,) = runs_of(store_uri, "study")
-    assert parent.info.status == "KILLED"
+    assert parent.info.status == "SCHEDULED"
     assert parent.data.tags["ablate.trials"] == "2 of 6"
     assert parent.data.tags["ablate.trials_not_completed"] == "2"
 

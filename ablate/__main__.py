@@ -1,0 +1,7 @@
+"""`python -m ablate ARGUMENTS` -> the same as `ablate ARGUMENTS`."""
+
+import sys
+
+from ablate.cli import main
+
+sys.exit(main())

@@ -1,0 +1,70 @@
+"""A spec and options -> study, design and paths; or the paths of a study that ran before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ablate.core.cell import Design, PlannedTrial
+from ablate.core.errors import UserError
+from ablate.core.paths import StudyPaths
+from ablate.core.study import Study
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedStudy:
+    """A study as asked for on the command line; `trials` are those selected by the options, in execution order."""
+
+    study: Study
+    design: Design
+    trials: tuple[PlannedTrial, ...]
+    paths: StudyPaths
+
+
+def load_study(
+    spec: Path,
+    *,
+    runs: Path,
+    reports: Path,
+    blocks: int | None = None,
+    workloads: Sequence[str] | None = None,
+) -> LoadedStudy:
+    """Read a spec for this machine and lay out its design.
+
+    Raises:
+        UserError: anything wrong in the spec or the options.
+    """
+    from ablate.core.registry import make_catalog
+    from ablate.design.cells import make_design
+    from ablate.run.devices import detect_device
+    from ablate.run.planning import select_trials
+    from ablate.spec.reader import read_study
+
+    overrides = {} if blocks is None else {"blocks": blocks}
+    study = read_study(spec, catalog=make_catalog(), device=detect_device().kind, overrides=overrides)
+    design = make_design(study)
+    return LoadedStudy(
+        study=study,
+        design=design,
+        trials=select_trials(study, design, workloads),
+        paths=StudyPaths.of(study.name, runs=runs, reports=reports),
+    )
+
+
+def find_paths(spec: Path, *, runs: Path, reports: Path) -> StudyPaths:
+    """Paths of a study that ran before, given its spec or its folder; needs no torch and no ledger.
+
+    Raises:
+        UserError: the spec is wrong, or the study never ran.
+    """
+    if spec.is_dir():
+        paths = StudyPaths(root=spec.resolve(), report=(reports / spec.resolve().name).resolve())
+    else:
+        from ablate.core.registry import make_catalog
+        from ablate.spec.reader import read_study
+
+        paths = StudyPaths.of(read_study(spec, catalog=make_catalog()).name, runs=runs, reports=reports)
+    if not paths.study_json.exists():
+        raise UserError(f"there is no study in {paths.root}; start it with `ablate run SPEC`, or give --runs")
+    return paths

@@ -1,0 +1,152 @@
+"""`ablate run` in two halves: trials with live tracking, then analysis, figures, PDF, MLflow and the last words."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ablate.cli.loading import LoadedStudy
+from ablate.cli.output import print_error, print_json, print_line
+from ablate.core.errors import AblateError
+from ablate.core.paths import StudyPaths
+
+if TYPE_CHECKING:
+    from ablate.analysis.results import Results
+    from ablate.run.outcome import RunOutcome
+    from ablate.run.progress import Progress
+    from ablate.track.sync import SyncOutcome
+
+
+def train_study(
+    loaded: LoadedStudy, workloads: Sequence[str] | None, *, retry_failed: bool, tracking_uri: str | None
+) -> RunOutcome:
+    """Train what is missing, with progress on stderr and each ended trial sent to MLflow.
+
+    Raises:
+        UserError: as `run_study`, or the tracking address cannot be one.
+    """
+    from ablate.run.study import run_study
+    from ablate.track.address import resolve_uri
+
+    resolve_uri(tracking_uri or loaded.study.tracking_uri)
+    with open_progress(loaded.study.name) as progress:
+        return run_study(
+            loaded.study,
+            loaded.design,
+            loaded.paths,
+            progress,
+            retry_failed=retry_failed,
+            workloads=workloads,
+            on_trial=make_tracking(loaded.paths, tracking_uri, progress),
+        )
+
+
+def make_tracking(paths: StudyPaths, tracking_uri: str | None, progress: Progress) -> Callable[[Path], None]:
+    """Make the callback that sends one ended trial; trouble is told once and never stops the study."""
+    trackers: list[object] = []
+    told: set[str] = set()
+
+    def tell(problem: str) -> None:
+        if problem not in told:
+            told.add(problem)
+            progress.note(f"tracking: {problem}")
+
+    def send(folder: Path) -> None:
+        from ablate.track.sync import Tracker
+
+        try:
+            if not trackers:
+                trackers.append(Tracker(paths, tracking_uri))
+            tracker = trackers[0]
+            assert isinstance(tracker, Tracker)
+            problem = tracker.sync_trial(folder).problem
+        except (AblateError, OSError) as error:
+            problem = str(error)
+        if problem:
+            tell(problem)
+
+    return send
+
+
+def finish_study(
+    loaded: LoadedStudy,
+    outcome: RunOutcome,
+    spec: Path,
+    *,
+    tracking_uri: str | None,
+    report: bool,
+    as_json: bool,
+) -> None:
+    """Analyze, report and sync a study whose trials have ended, then say what came out and where it lies."""
+    results = write_report(loaded.paths) if report else None
+    synced = send_study(loaded.paths, tracking_uri)
+    ui = shlex.join(["ablate", "ui", str(spec)])
+    if as_json:
+        print_json(
+            {
+                "outcome": outcome,
+                "headlines": results.headlines if results else [],
+                "pdf": str(loaded.paths.pdf) if report else None,
+                "tracking": synced,
+                "ui": ui,
+            }
+        )
+        return
+    for trial in outcome.failed:
+        print_line(f"{trial.status}: {trial.key}: {trial.reason}")
+    if outcome.failed:
+        print_line(
+            f"{len(outcome.failed)} of {outcome.planned} trials did not complete (their folders are in "
+            f"{loaded.paths.records}); train them again with --retry-failed"
+        )
+    if results is not None:
+        print_headlines(results)
+        print_line(f"report: {loaded.paths.pdf}")
+    print_line(f"every trial in MLflow: {ui}")
+
+
+def write_report(paths: StudyPaths) -> Results:
+    """Analyze the records, draw the figures and write the PDF."""
+    from ablate.analysis.analyze import analyze
+    from ablate.figures.render import render
+    from ablate.report.pdf import make_report
+
+    results = analyze(paths)
+    render(paths, results)
+    make_report(paths, results)
+    return results
+
+
+def send_study(paths: StudyPaths, tracking_uri: str | None) -> SyncOutcome:
+    """Send everything to MLflow; a problem is printed, the records are safe either way."""
+    from ablate.track.sync import sync_study
+
+    synced = sync_study(paths, tracking_uri)
+    if synced.problem:
+        print_error(f"tracking: {synced.problem}")
+    return synced
+
+
+def print_headlines(results: Results) -> None:
+    """Print the answer of each workload in words."""
+    for headline in results.headlines:
+        print_line(f"{headline.workload}: {' '.join(headline.sentences)}")
+
+
+@contextlib.contextmanager
+def open_progress(study: str) -> Iterator[Progress]:
+    """Progress on stderr: bars on a terminal, else one line per trial."""
+    from rich.console import Console
+
+    from ablate.run.progress import PlainProgress, RichProgress
+
+    console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
+    if not console.is_terminal:
+        yield PlainProgress(sys.stderr)
+        return
+    with RichProgress(console, study) as bars:
+        yield bars

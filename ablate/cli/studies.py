@@ -1,0 +1,247 @@
+"""`ablate run`, `plan`, `status`, `show`: the commands that start trials or look at them."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ablate.cli.loading import LoadedStudy, find_paths, load_study
+from ablate.cli.options import (
+    REPORTS,
+    RUNS,
+    Blocks,
+    Json,
+    Reports,
+    Runs,
+    Spec,
+    StoredStudy,
+    TrackingUri,
+    Workloads,
+)
+from ablate.cli.output import print_error, print_json, print_line, print_table
+from ablate.core.units import format_duration
+
+if TYPE_CHECKING:
+    from ablate.run.planning import PlannedCell
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the program."""
+    for command in (run, plan, status, show):
+        app.command()(command)
+
+
+def run(
+    spec: Spec,
+    workload: Workloads = None,
+    blocks: Blocks = None,
+    runs: Runs = RUNS,
+    reports: Reports = REPORTS,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Train failed trials again, as a flagged next attempt.")
+    ] = False,
+    tracking_uri: TrackingUri = None,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Stop after the trials and MLflow.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Train what is missing of a study, send it to MLflow, analyze it and write the PDF; resumes by itself."""
+    from ablate.cli.pipeline import finish_study, train_study
+
+    loaded = load_study(spec, runs=runs, reports=reports, blocks=blocks, workloads=workload)
+    resume = _resume_command(spec, workload, blocks, runs, reports, tracking_uri)
+    _announce(loaded)
+    try:
+        outcome = train_study(loaded, workload, retry_failed=retry_failed, tracking_uri=tracking_uri)
+        if not outcome.interrupted:
+            finish_study(
+                loaded, outcome, spec, tracking_uri=tracking_uri, report=not no_report, as_json=as_json
+            )
+    except KeyboardInterrupt:
+        print_error(f"interrupted; resume with: {resume}")
+        raise typer.Exit(3) from None
+    if outcome.interrupted:
+        print_error(
+            f"interrupted after {outcome.trained} trials, {outcome.completed} of {outcome.planned} are completed; "
+            f"resume with: {resume}"
+        )
+        if as_json:
+            print_json({"outcome": outcome, "resume": resume})
+    raise typer.Exit(outcome.exit_code)
+
+
+def plan(
+    spec: Spec,
+    workload: Workloads = None,
+    blocks: Blocks = None,
+    runs: Runs = RUNS,
+    as_json: Json = False,
+) -> None:
+    """Print cells, aliases, number of trials and hours of a study; nothing is started."""
+    from ablate.run.planning import make_plan
+
+    loaded = load_study(spec, runs=runs, reports=REPORTS, blocks=blocks, workloads=workload)
+    planned = make_plan(loaded.study, loaded.design, loaded.trials, loaded.paths)
+    if as_json:
+        print_json(planned)
+        return
+    print_line(
+        f"study {planned.study}: {planned.design} design on {planned.device}{_profile(planned.profile)}"
+    )
+    print_table(
+        ("cell", "also called", "mode", "on", "measured as"),
+        ((c.name, ", ".join(c.arms[1:]), c.execution, ", ".join(c.on), c.measured_as) for c in planned.cells),
+    )
+    num_aliased = sum(cell.measured_as is not None for cell in planned.cells)
+    print_line(
+        f"cells: {len(planned.cells)}, of which {num_aliased} are aliases of another; "
+        f"{planned.keys_per_block} are measured"
+    )
+    for line in _inert_lines(planned.cells):
+        print_line(line)
+    print_line(
+        f"trials: {planned.keys_per_block} cells x {_count(len(planned.workloads), 'workload')} x "
+        f"{_count(planned.blocks, 'block')} = {planned.trials}; {planned.done} have ended, {planned.failed} failed"
+    )
+    print_line(f"missing: about {format_duration(planned.estimated_s)} ({planned.assumption})")
+
+
+def _inert_lines(cells: Sequence[PlannedCell]) -> list[str]:
+    """One line per reason: which optimizations cannot act, in how many cells of which mode."""
+    names: dict[tuple[str, str], dict[str, None]] = {}
+    counts: Counter[tuple[str, str]] = Counter()
+    for cell in cells:
+        for name, reason in cell.inert.items():
+            names.setdefault((reason, cell.execution), {})[name] = None
+        counts.update({(reason, cell.execution) for reason in cell.inert.values()})
+    return [
+        f"inert in {_count(counts[reason, mode], f'{mode} cell')}: {', '.join(found)} ({reason})"
+        for (reason, mode), found in names.items()
+    ]
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" + ("" if number == 1 else "s")
+
+
+def status(spec: StoredStudy, runs: Runs = RUNS, as_json: Json = False) -> None:
+    """Tell which trials of a study are completed, running, waiting or failed, and why."""
+    from ablate.records.store import read_design, read_study
+    from ablate.run.planning import trial_states
+
+    paths = find_paths(spec, runs=runs, reports=REPORTS)
+    study = read_study(paths.study_json)
+    states = trial_states(study, read_design(paths.design_json), paths)
+    counts = Counter(state.state for state in states)
+    if as_json:
+        print_json({"study": study.name, "root": str(paths.root), "counts": dict(counts), "trials": states})
+        return
+    summary = ", ".join(f"{number} {state}" for state, number in counts.most_common())
+    print_line(f"study {study.name}: {len(states)} trials: {summary}")
+    open_ends = [state for state in states if state.state not in ("completed", "waiting")]
+    if open_ends:
+        print_table(
+            ("trial", "state", "reason"), ((state.slug, state.state, state.reason) for state in open_ends)
+        )
+
+
+def show(
+    trial: Annotated[
+        str, typer.Argument(metavar="TRIAL", help="Slug or key of a trial, or its record folder.")
+    ],
+    runs: Runs = RUNS,
+    again: Annotated[
+        Path | None, typer.Option("--again", help="Train this one trial once more, into this new folder.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Print the record of a trial and the command that trains just this one again."""
+    from ablate.records.store import read_record
+    from ablate.run.again import find_record_folder, train_again
+    from ablate.run.progress import PlainProgress
+
+    folder = find_record_folder(trial, runs)
+    if again is not None:
+        record = train_again(folder, again, PlainProgress(sys.stderr))
+        print_line(str(again / "record.json"))
+        raise typer.Exit(0 if record.completed else 2)
+    record = read_record(folder)
+    command = shlex.join(["ablate", "show", str(folder), "--again", f"{folder.name}-again"])
+    if as_json:
+        print_json({"folder": str(folder), "command": command, "record": record})
+        return
+    identity = record.identity
+    print_line(f"{identity.key}: {record.status}, attempt {identity.attempt}")
+    if record.failure is not None:
+        print_line(f"reason: {record.failure.reason}")
+    for name, value in _facts(record):
+        print_line(f"  {name:24} {value}")
+    print_line(f"record: {folder / 'record.json'}")
+    print_line(f"train it again with: {command}")
+
+
+def _facts(record: Any) -> list[tuple[str, str]]:
+    identity, times = record.identity, record.times
+    facts = [
+        ("workload", identity.workload),
+        ("arms", ", ".join(identity.arms)),
+        ("levels", ", ".join(f"{name}={level}" for name, level in identity.levels.items())),
+        ("block, seed, order", f"{identity.block}, {identity.seed}, {identity.order}"),
+        ("started, ended", f"{record.started_at}, {record.ended_at}"),
+        ("compile cache", record.cache_state),
+    ]
+    if times is not None:
+        facts += [
+            (name, format_duration(value))
+            for name, value in (
+                ("steady epoch", times.steady_s),
+                ("horizon", times.horizon_s),
+                ("start-up", times.startup_s),
+                ("compile", times.compile_s),
+            )
+            if value is not None
+        ]
+    if record.metric is not None:
+        facts.append((record.metric.name, f"{record.metric.value:.4f} {record.metric.unit}"))
+    facts += [(name, f"{value:g}") for name, value in record.evidence.counters.items()]
+    return facts
+
+
+def _announce(loaded: LoadedStudy) -> None:
+    from ablate.run.planning import make_plan
+
+    planned = make_plan(loaded.study, loaded.design, loaded.trials, loaded.paths)
+    left = planned.trials - planned.done
+    print_error(
+        f"study {planned.study} on {planned.device}{_profile(planned.profile)}: {planned.trials} trials, "
+        f"{left} missing, about {format_duration(planned.estimated_s)} ({planned.assumption})"
+    )
+
+
+def _profile(profile: str | None) -> str:
+    return f" (profile {profile} of the spec applies)" if profile else ""
+
+
+def _resume_command(
+    spec: Path,
+    workloads: list[str] | None,
+    blocks: int | None,
+    runs: Path,
+    reports: Path,
+    tracking_uri: str | None,
+) -> str:
+    words = ["ablate", "run", str(spec)]
+    words += [word for name in workloads or () for word in ("--workload", name)]
+    given = {
+        "--blocks": (blocks, None),
+        "--runs": (runs, RUNS),
+        "--reports": (reports, REPORTS),
+        "--tracking-uri": (tracking_uri, None),
+    }
+    words += [word for name, (value, usual) in given.items() if value != usual for word in (name, str(value))]
+    return shlex.join(words)

@@ -1,0 +1,1 @@
+"""Do the three workloads learn, and only what they may know? Run `python -m benchmarks.learning`."""

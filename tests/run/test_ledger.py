@@ -1,0 +1,193 @@
+"""The ledger: stable keys, claims in planned order, leases, and what a crash leaves behind."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from optuna.trial import TrialState
+
+from ablate.core.cell import PlannedTrial
+from ablate.core.errors import StoredDataError
+from ablate.core.paths import StudyPaths
+from ablate.core.record import Failure, Identity, Status, Times, TrialRecord
+from ablate.records.store import write_record
+from ablate.run.leases import is_running
+from ablate.run.ledger import Claim, Held, Ledger
+from run_parts import make_run
+
+
+def make_ledger(folder: Path) -> tuple[Ledger, tuple[PlannedTrial, ...], StudyPaths]:
+    study, design, paths = make_run(folder, blocks=1)
+    trials = tuple(sorted(design.trials, key=lambda trial: trial.order))
+    return Ledger(study, paths), trials, paths
+
+
+def make_record(trial: PlannedTrial, *, status: Status = "completed", attempt: int = 1) -> TrialRecord:
+    cell = trial.cell.cell
+    times = Times(
+        epoch_s=(0.5,),
+        steady_s=0.25,
+        steady_epochs=(0,),
+        startup_s=0.0,
+        horizon_s=2.5,
+        horizon_epochs=10,
+        compile_s=0.0,
+        loader_wait_s=(0.0,),
+        first_step_s=0.1,
+    )
+    return TrialRecord(
+        identity=Identity(
+            study="test-study",
+            study_hash="0",
+            key=trial.key,
+            workload=trial.workload,
+            execution=cell.execution,
+            levels=dict(cell.levels),
+            effective_key=trial.cell.effective_key,
+            arms=trial.cell.arms,
+            block=trial.block,
+            seed=trial.seed,
+            order=trial.order,
+            attempt=attempt,
+        ),
+        status=status,
+        failure=None if status == "completed" else Failure(reason="planted"),
+        started_at="2026-01-01T00:00:00+00:00",
+        ended_at="2026-01-01T00:00:01+00:00",
+        times=times if status == "completed" else None,
+    )
+
+
+def claimed(ledger: Ledger, trials: tuple[PlannedTrial, ...]) -> Claim:
+    claim = ledger.claim(trials)
+    assert isinstance(claim, Claim)
+    return claim
+
+
+def test_enqueue_adds_each_key_once(tmp_path: Path) -> None:
+    ledger, trials, _ = make_ledger(tmp_path)
+    assert [ledger.enqueue(trials[:2]), ledger.enqueue(trials), ledger.enqueue(trials)] == [2, 1, 0]
+    assert [entry.user_attrs["key"] for entry in ledger.entries()] == [trial.key for trial in trials]
+
+
+def test_claims_come_in_list_order_with_the_levels_of_the_cell(tmp_path: Path) -> None:
+    ledger, trials, paths = make_ledger(tmp_path)
+    ledger.enqueue(trials)
+    backwards = trials[::-1]
+    claim = claimed(ledger, backwards)
+    assert claim.trial == trials[-1]
+    assert is_running(paths, claim.trial.slug)
+    entry = ledger.entries()[claim.number]
+    assert entry.state == TrialState.RUNNING
+    expected = {
+        "workload": "hm/user-churn",
+        "block": 0,
+        "repeat": 0,
+        "execution": claim.trial.cell.cell.execution,
+    }
+    assert entry.params == expected | dict(claim.trial.cell.cell.levels)
+    claim.lease.release()
+
+
+def test_finish_tells_the_steady_seconds_or_a_failure_with_its_reason(tmp_path: Path) -> None:
+    ledger, trials, paths = make_ledger(tmp_path)
+    ledger.enqueue(trials)
+    first = claimed(ledger, trials)
+    ledger.finish(first, make_record(first.trial))
+    write_record(paths.records / first.trial.slug, make_record(first.trial))
+    second = claimed(ledger, trials)
+    ledger.finish(second, make_record(second.trial, status="non-finite"))
+    entries = ledger.entries()
+    assert (entries[0].state, entries[0].value) == (TrialState.COMPLETE, 0.25)
+    assert (entries[1].state, entries[1].user_attrs["reason"]) == (TrialState.FAIL, "planted")
+    assert not is_running(paths, second.trial.slug)
+
+
+def test_put_back_waits_again_with_the_same_attempt(tmp_path: Path) -> None:
+    ledger, trials, _ = make_ledger(tmp_path)
+    ledger.enqueue(trials)
+    ledger.put_back(claimed(ledger, trials))
+    again = claimed(ledger, trials)
+    assert (again.trial, again.attempt, again.number) == (trials[0], 1, 0)
+    again.lease.release()
+
+
+def test_lost_lease_runs_once_more_and_keeps_the_old_folder(tmp_path: Path) -> None:
+    ledger, trials, paths = make_ledger(tmp_path)
+    ledger.enqueue(trials)
+    lost = claimed(ledger, trials)
+    (paths.records / lost.trial.slug).mkdir(parents=True)
+    lost.lease.release()  # as if runner and trial were both gone
+    again = claimed(ledger, trials)
+    assert (again.trial, again.attempt) == (trials[0], 2)
+    assert (paths.records / f"{lost.trial.slug}.attempt-1").exists()
+    assert ledger.entries()[0].user_attrs["reason"] == "lost lease"
+    again.lease.release()
+
+
+def test_lost_lease_with_a_record_takes_the_record(tmp_path: Path) -> None:
+    ledger, trials, paths = make_ledger(tmp_path)
+    ledger.enqueue(trials)
+    lost = claimed(ledger, trials)
+    write_record(paths.records / lost.trial.slug, make_record(lost.trial))
+    lost.lease.release()
+    after = claimed(ledger, trials)
+    assert after.trial == trials[1]
+    assert ledger.entries()[0].value == 0.25
+    after.lease.release()
+
+
+def test_a_held_trial_is_named_and_an_ended_list_gives_none(tmp_path: Path) -> None:
+    ledger, trials, _ = make_ledger(tmp_path)
+    ledger.enqueue(trials[:1])
+    claim = claimed(ledger, trials)
+    held = Ledger(*_study_and_paths(tmp_path)).claim(trials)
+    assert isinstance(held, Held)
+    assert held.trial == trials[0]
+    ledger.finish(claim, make_record(trials[0]))
+    assert ledger.claim(trials) is None
+
+
+def test_a_lost_ledger_is_rebuilt_from_the_records(tmp_path: Path) -> None:
+    ledger, trials, paths = make_ledger(tmp_path)
+    write_record(paths.records / trials[0].slug, make_record(trials[0]))
+    assert ledger.enqueue(trials) == 2
+    assert [entry.value for entry in ledger.entries() if entry.state == TrialState.COMPLETE] == [0.25]
+
+
+def test_a_deleted_record_folder_runs_again(tmp_path: Path) -> None:
+    ledger, trials, paths = make_ledger(tmp_path)
+    ledger.enqueue(trials)
+    claim = claimed(ledger, trials)
+    write_record(paths.records / claim.trial.slug, make_record(claim.trial))
+    ledger.finish(claim, make_record(claim.trial))
+    shutil.rmtree(paths.records / claim.trial.slug)
+    assert ledger.enqueue(trials) == 1
+    again = claimed(ledger, trials)
+    assert (again.trial, again.attempt) == (trials[0], 2)
+    again.lease.release()
+
+
+def test_a_torn_last_line_is_dropped(tmp_path: Path) -> None:
+    ledger, trials, paths = make_ledger(tmp_path)
+    ledger.enqueue(trials)
+    with paths.ledger.open("ab") as stream:
+        stream.write(b'{"op_code": 4, "study_')
+    again = Ledger(*_study_and_paths(tmp_path))
+    assert again.enqueue(trials) == 0
+    assert len(again.entries()) == 3
+
+
+def test_a_damaged_ledger_is_named(tmp_path: Path) -> None:
+    ledger, trials, paths = make_ledger(tmp_path)
+    ledger.enqueue(trials)
+    paths.ledger.write_bytes(b"not json\n" + paths.ledger.read_bytes())
+    with pytest.raises(StoredDataError, match=r"ledger.journal cannot be read .* move it away"):
+        Ledger(*_study_and_paths(tmp_path))
+
+
+def _study_and_paths(folder: Path):  # type: ignore[no-untyped-def]
+    study, _, paths = make_run(folder, blocks=1)
+    return study, paths

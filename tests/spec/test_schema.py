@@ -1,0 +1,26 @@
+"""The JSON Schema that editors use names the keys and choices that the reader accepts."""
+
+import json
+
+from ablate.spec.models import SpecFile
+from ablate.spec.schema import json_schema
+
+
+def test_the_schema_has_every_key_with_words_for_people():
+    schema = json_schema()
+    assert set(schema["properties"]) == set(SpecFile.model_fields)
+    assert schema["required"] == ["study", "workloads", "data"]
+    assert schema["additionalProperties"] is False
+    assert schema["properties"]["blocks"]["maximum"] == 1000
+    json.dumps(schema)
+
+
+def test_short_forms_are_allowed():
+    schema = json_schema()
+    optimization = schema["$defs"]["OptimizationSection"]["anyOf"]
+    assert optimization[0] == {"enum": ["both", "on", "off"]}
+    assert set(optimization[1]["properties"]) == {"use", "off_means", "off", "on"}
+    assert schema["properties"]["design"]["anyOf"][0]["enum"] == [
+        "factorial", "ladder", "leave-one-out", "add-one-in"
+    ]  # fmt: skip
+    assert "or" in schema["$defs"]["ClaimSection"]["properties"]

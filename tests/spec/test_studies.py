@@ -1,0 +1,55 @@
+"""The studies that come with the project read without fault and have the counts that their comments promise."""
+
+from pathlib import Path
+
+import pytest
+
+from ablate.core.study import Study
+from ablate.design.cells import make_design
+from ablate.spec.reader import read_study
+from builders import make_catalog_of_builtins
+
+STUDIES = Path(__file__).parents[2] / "studies"
+
+
+def read(name: str, **options) -> Study:
+    return read_study(STUDIES / f"{name}.yaml", catalog=make_catalog_of_builtins(), **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "device", "keys", "trials"),
+    [
+        ("smoke", "cpu", 3, 6),
+        ("smoke", "cuda", 3, 6),
+        ("tasks", "cpu", 3, 18),
+        ("ladder", "cpu", 6, 6),
+        ("quick", "cuda", 8, 40),
+        ("quick", "cpu", 7, 14),
+        ("full", "cuda", 36, 540),
+        ("full", "cpu", 20, 300),
+    ],
+)
+def test_counts(name, device, keys, trials):
+    design = make_design(read(name, device=device))
+    assert (len(design.effective_keys), len(design.trials)) == (keys, trials)
+
+
+def test_all_studies_are_counted_above():
+    assert {path.stem for path in STUDIES.glob("*.yaml")} == {"smoke", "tasks", "ladder", "quick", "full"}
+
+
+def test_every_study_says_what_it_asks_and_all_names_differ():
+    studies = [read(path.stem) for path in STUDIES.glob("*.yaml")]
+    assert all(study.question.endswith("?") and study.name.startswith("hm-") for study in studies)
+    assert len({study.name for study in studies}) == len(studies)
+
+
+def test_one_block_of_one_task_of_the_full_study_on_a_cpu():
+    study = read("full", device="cpu", overrides={"workloads": ["hm/user-churn"], "blocks": 1})
+    assert len(make_design(study).trials) == 20
+    assert (study.profile, study.data.scale, study.training.channels) == ("cpu", "tiny", 16)
+
+
+def test_the_full_study_carries_both_readings_of_the_claim():
+    claim = read("full").claim
+    assert claim is not None and (claim.speedup, claim.alternative) == ((1.30, 1.35), (1.43, 1.54))

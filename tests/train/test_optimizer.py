@@ -1,0 +1,46 @@
+"""Schedules against their formulas, and the learning rate's kinds."""
+
+import math
+
+import pytest
+import torch
+
+from ablate.core.recipe import Recipe
+from ablate.core.study import Training
+from ablate.train.optimizer import make_stepper, schedule_factor
+
+CPU = torch.device("cpu")
+
+
+def test_schedule_factors_by_hand():
+    assert [schedule_factor("constant", t, 4) for t in range(3)] == [1, 1, 1]
+    assert [schedule_factor("linear", t, 4) for t in range(5)] == [1, 0.75, 0.5, 0.25, 0]
+    assert schedule_factor("cosine", 1, 3) == pytest.approx(0.75)  # (1 + cos 60 deg) / 2
+    assert schedule_factor("cosine", 3, 3) == pytest.approx(0.0, abs=1e-15)
+
+
+@pytest.mark.parametrize("lr_kind", ["float", "tensor", "device-tensor"])
+@pytest.mark.parametrize("schedule", ["constant", "linear", "cosine"])
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd"])
+def test_rate_follows_the_formula_on_the_same_object(lr_kind, schedule, optimizer):
+    weight = torch.nn.Parameter(torch.ones(3))
+    training = Training(optimizer=optimizer, schedule=schedule)
+    stepper = make_stepper([weight], Recipe(lr_kind=lr_kind), training, 0.1, 5, CPU)
+    before = stepper.optimizer.param_groups[0]["lr"]
+    for step in range(5):
+        assert float(stepper.learning_rate()) == pytest.approx(0.1 * schedule_factor(schedule, step, 5), rel=1e-6)
+        weight.grad = torch.ones(3)
+        stepper.step()
+        stepper.advance_schedule()
+    if lr_kind != "float":
+        assert stepper.optimizer.param_groups[0]["lr"] is before
+
+
+def test_a_tensor_rate_is_not_shared_between_trials():
+    training = Training(schedule="linear")
+    first = make_stepper([torch.nn.Parameter(torch.ones(1))], Recipe(lr_kind="tensor"), training, 0.1, 2, CPU)
+    first.advance_schedule()
+    second = make_stepper([torch.nn.Parameter(torch.ones(1))], Recipe(lr_kind="tensor"), training, 0.1, 2, CPU)
+    assert first.learning_rate() == pytest.approx(0.05)
+    assert second.learning_rate() == pytest.approx(0.1)
+    assert math.isclose(second.learning_rate(), 0.1, rel_tol=1e-6)

@@ -1,0 +1,47 @@
+"""Validation scores against values computed here from the same predictions."""
+
+import numpy as np
+import pytest
+from real_parts import tiny_graph, tiny_study
+
+from ablate.core.recipe import Recipe
+from ablate.train.session import build_workload
+
+
+def build(name: str):
+    return build_workload(tiny_study(name), name, tiny_graph(), Recipe(), seed=0)
+
+
+def test_churn_is_the_share_of_ordered_pairs():
+    workload = build("hm/user-churn")
+    scores, table = workload.predict(lambda batch: batch)
+    positive = scores[table.df.churn.to_numpy() == 1]
+    negative = scores[table.df.churn.to_numpy() == 0]
+    pairs = positive[:, None] - negative[None, :]
+    by_hand = ((pairs > 0).sum() + 0.5 * (pairs == 0).sum()) / pairs.size
+    assert workload.evaluate(lambda batch: batch).value == pytest.approx(by_hand, abs=1e-12)
+
+
+def test_sales_are_the_absolute_error_over_the_spread_of_the_training_labels():
+    workload = build("hm/item-sales")
+    predictions, table = workload.predict(lambda batch: batch)
+    assert predictions.min() >= 0  # sales are never negative
+    train = workload._task.get_table("train").df.sales
+    by_hand = np.abs(predictions - table.df.sales.to_numpy()).mean() / train.std(ddof=1)
+    assert workload.evaluate(lambda batch: batch).value == pytest.approx(by_hand, rel=1e-9)
+
+
+def test_purchases_are_the_mean_average_precision_at_twelve():
+    workload = build("hm/user-item-purchase")
+    ranked, table = workload.rank(lambda batch: batch)
+    assert ranked.shape == (len(table.df), 12)
+    assert all(len(set(row)) == 12 for row in ranked)
+    total = 0.0
+    for row, bought in zip(ranked, table.df.article_id, strict=True):
+        hits, precision = 0, 0.0
+        for position, article in enumerate(row, start=1):
+            if article in set(bought):
+                hits += 1
+                precision += hits / position
+        total += precision / min(len(bought), 12)
+    assert workload.evaluate(lambda batch: batch).value == pytest.approx(total / len(table.df), abs=1e-12)
