@@ -1,4 +1,4 @@
-"""`python -m ablate ARGUMENTS` -> the same as `ablate ARGUMENTS`."""
+"""`python -m ablate` is the `ablate` command."""
 
 import sys
 

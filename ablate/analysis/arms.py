@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean, median
 
 from ablate.analysis.comparable import Trial, WorkloadTrials
@@ -48,9 +49,8 @@ def make_rows(trials: WorkloadTrials) -> list[TrialRow]:
             slug=planned.slug,
             status="not run",
         )
-        attempts = [t for t in trials.earlier if t.place == place]
-        attempts += [trials.ended[place]] if place in trials.ended else []
-        rows += [_row(blank, trial) for trial in attempts] or [blank]
+        rows += [replace(_row(blank, t), superseded=True) for t in trials.earlier if t.place == place]
+        rows.append(_row(blank, trials.ended[place]) if place in trials.ended else blank)
     return rows
 
 

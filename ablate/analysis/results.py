@@ -235,7 +235,7 @@ class Identity:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRow:
-    """One planned trial and what became of it."""
+    """One attempt of a planned trial and what became of it; `superseded` attempts were followed by another."""
 
     workload: str
     block: int
@@ -246,6 +246,7 @@ class TrialRow:
     status: str
     reason: str = ""
     attempt: int = 0
+    superseded: bool = False
     cache: str = ""
     steady_s: float | None = None
     horizon_s: float | None = None
@@ -260,6 +261,11 @@ class TrialRow:
     @property
     def completed(self) -> bool:
         return self.status == "completed"
+
+    @property
+    def missing(self) -> bool:
+        """The trial did not complete, and no later attempt took its place."""
+        return not self.completed and not self.superseded
 
 
 @dataclass(frozen=True, kw_only=True)

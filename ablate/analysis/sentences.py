@@ -82,7 +82,7 @@ def _sentences(results: Results, workload: str) -> Iterator[str]:
     verdicts = [v for v in results.evidence if v.workload == workload]
     if verdicts:
         yield _evidence(verdicts)
-    failed = [t for t in results.trials if t.workload == workload and not t.completed]
+    failed = [t for t in results.trials if t.workload == workload and t.missing]
     if failed:
         yield f"Trials that did not complete: {len(failed)}; each is listed with its reason."
 

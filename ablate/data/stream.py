@@ -144,7 +144,7 @@ def checksum_batch(parts: tuple[Part, ...], outputs: list[Any]) -> int:
         for kind in ("node", "row", "col"):
             arrays += [array for _, array in sorted(getattr(output, kind).items())]
         for array in arrays:
-            value = zlib.crc32(np.ascontiguousarray(array.numpy()).view(np.uint8), value)
+            value = zlib.crc32(np.ascontiguousarray(array.numpy()).tobytes(), value)
     return value
 
 

@@ -1,51 +1,53 @@
-"""The modules of this folder -> the figures of a report, in order; a figure is one file.
-
-A figure module has
-    TITLE: str, ORDER: int, PANELS: int (at most, side by side)
-    info(results, workload) -> numbers of the figure, or None when there is nothing to show
-    panels(info) -> number of panels used
-    height_in(info) -> height in inches
-    draw(info, axes) -> None
-    describe(info) -> alternative text
-"""
+"""The modules of this folder -> the figures of a report, in reading order; a figure is one file with a `draw`."""
 
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 from matplotlib.axes import Axes
 
-import ablate.figures as folder
 from ablate.analysis.results import Results
-
-NOT_FIGURES = ("registry", "render", "style")
 
 
 class FigureModule(Protocol):
-    """What a figure file offers."""
+    """What a figure file offers: its numbers (`info`) apart from drawing them.
+
+    Attributes:
+        TITLE: Printed above the figure.
+        ORDER: Place in the report.
+    """
 
     TITLE: str
     ORDER: int
 
-    def info(self, results: Results, workload: str) -> Any: ...
+    def info(self, results: Results, workload: str) -> Any:
+        """Numbers of the figure, as a frozen dataclass; None when there is nothing to show."""
 
-    def panels(self, info: Any) -> int: ...
+    def panels(self, info: Any) -> int:
+        """Number of axes side by side."""
 
-    def height_in(self, info: Any) -> float: ...
+    def height_in(self, info: Any) -> float:
+        """Height in inches."""
 
-    def draw(self, info: Any, axes: Sequence[Axes]) -> None: ...
+    def draw(self, info: Any, axes: Sequence[Axes]) -> None:
+        """Draw the numbers."""
 
-    def describe(self, info: Any) -> str: ...
+    def describe(self, info: Any) -> str:
+        """Text for readers who cannot see the figure."""
 
 
 def figure_modules() -> dict[str, FigureModule]:
-    """Every figure of the folder by name (file name with dashes), in reading order."""
-    names = sorted(m.name for m in pkgutil.iter_modules(folder.__path__) if m.name not in NOT_FIGURES)
+    """Load every module of this folder that defines `draw`, by name (file name with dashes), in reading order."""
+    names = [
+        path.stem
+        for path in sorted(Path(__file__).parent.glob("*.py"))
+        if "\ndef draw(" in path.read_text(encoding="utf-8")
+    ]
     modules = {
-        name.replace("_", "-"): cast(FigureModule, importlib.import_module(f"{folder.__name__}.{name}"))
+        name.replace("_", "-"): cast(FigureModule, importlib.import_module(f"ablate.figures.{name}"))
         for name in names
     }
     return dict(sorted(modules.items(), key=lambda item: item[1].ORDER))

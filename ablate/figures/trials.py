@@ -63,7 +63,7 @@ def info(results: Results, workload: str) -> Info | None:
     return Info(
         workload=workload,
         names=tuple(trial.name for _, trial in keys[:MOST_ROWS]),
-        missing=tuple(sum(t.effective_key == key and not t.completed for t in shown) for key in rows),
+        missing=tuple(sum(t.effective_key == key and t.missing for t in shown) for key in rows),
         blocks=tuple(sorted({t.block for t in trials})),
         panels=(
             Panel(title="steady epoch", dots=tuple(d for d in steady if d)),

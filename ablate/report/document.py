@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ablate.analysis.results import ArmSummary, Finding, Response, Results, TrialRow
 from ablate.analysis.wording import format_interval
-from ablate.core.study import Study
 from ablate.report.cells import EMPTY, TableCell, cell, number, seconds, speedup_cell
 from ablate.report.methods import methods, not_tested
 from ablate.report.sections import Table, table, workload_section
@@ -55,7 +55,7 @@ def make_document(results: Results, figures: Sequence[Mapping[str, str]]) -> dic
         "methods": methods(results),
         "environment": [[name, str(value)] for name, value in results.environment.items()],
         "data": _data_rows(results),
-        "commands": _commands(study),
+        "commands": _commands(results),
         "spec_path": study.spec_path,
         "spec_text": study.spec_text,
     }
@@ -164,10 +164,10 @@ def _failed(results: Results) -> Table | None:
 
 
 def _failed_row(trial: TrialRow) -> list[TableCell]:
-    status = trial.status + (f" (attempt {trial.attempt})" if trial.attempt > 1 else "")
-    return [
-        cell(trial.workload), cell(trial.name), cell(str(trial.block)), cell(status, tone="bad"), cell(trial.reason)
-    ]  # fmt: skip
+    status = trial.status + (f" (attempt {trial.attempt})" if trial.attempt > 1 or trial.superseded else "")
+    followed = "a later attempt follows" if trial.superseded else ""
+    texts = [trial.workload, trial.name, str(trial.block)]
+    return [*map(cell, texts), cell(status, followed, "bad"), cell(trial.reason)]
 
 
 def _finding(finding: Finding) -> dict[str, str]:
@@ -184,12 +184,13 @@ def _data_rows(results: Results) -> list[list[str]]:
     return rows
 
 
-def _commands(study: Study) -> list[list[str]]:
-    spec = study.spec_path
+def _commands(results: Results) -> list[list[str]]:
+    spec = shlex.quote(results.study.spec_path)
+    trial = shlex.quote(results.trials[0].slug) if results.trials else "TRIAL"
     return [
         ["run everything, resume what is missing", f"ablate run {spec}"],
         ["cells, aliases, number of trials", f"ablate plan {spec}"],
         ["every number of this report again, from the records", f"ablate analyze {spec}"],
         ["this PDF again", f"ablate report {spec}"],
-        ["one trial, and the command that reproduces it", "ablate show TRIAL"],
+        ["one trial, and the command that trains it again", f"ablate show {trial}"],
     ]

@@ -85,7 +85,7 @@ def _verdict(end: ChildEnd, output: str, timeout_s: float) -> tuple[Status, str]
         name = _signal_name(-end.returncode)
         hint = "; the system sends it when memory runs out" if name == "SIGKILL" else ""
         return "killed", f"the process was killed by {name}{hint}"
-    last = _last_error_line(output)
+    last = last_error_line(output)
     said = f": {last}" if last else ""
     return "failed", f"the process ended with exit code {end.returncode} and left no record{said}"
 
@@ -97,7 +97,7 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _last_error_line(output: str) -> str:
+def last_error_line(output: str) -> str:
     """The exception line of a traceback, or the last line that is not blank."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if re.match(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit)\b", line)]

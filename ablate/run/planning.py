@@ -153,10 +153,9 @@ def estimate(
         return 0.0, "nothing is missing"
     if not guessed:
         return total, f"from {sum(map(len, seen.values()))} finished trials of this study"
-    assumption = (
-        f"assumed, not measured: {START_S:.0f} s to start a trial, {_step_s(study):.3g} s a step, "
-        f"{COLD_COMPILE_S:.0f} s to compile, {WARM_COMPILE_S:.0f} s from a warm cache"
-    )
+    assumption = f"assumed, not measured: {START_S:.0f} s to start a trial, {_step_s(study):.3g} s a step"
+    if study.compile_backend == "inductor":
+        assumption += f", {COLD_COMPILE_S:.0f} s to compile, {WARM_COMPILE_S:.0f} s from a warm cache"
     part = f"; for {guessed} of {len(missing)} trials, the others from finished ones"
     return total, assumption + (part if guessed < len(missing) else "")
 

@@ -13,6 +13,7 @@ from ablate.core.study import Study
 from ablate.run.environment import child_environment
 from ablate.run.holders import PREPARING, make_holder
 from ablate.run.locks import FileLock
+from ablate.run.missing_record import last_error_line, read_tail
 from ablate.run.progress import Progress
 
 
@@ -35,7 +36,7 @@ def prepare_data(
         visible_gpu: Value of `CUDA_VISIBLE_DEVICES`.
 
     Raises:
-        UserError: it failed; the sentence ends with the last line that it printed.
+        UserError: it failed, with the reason that it gave.
     """
     environment = child_environment(
         os.environ,
@@ -44,19 +45,29 @@ def prepare_data(
         num_threads=None,
         visible_gpu=visible_gpu,
     )
-    process = subprocess.Popen(
-        [*command, "prepare", str(paths.study_json)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=environment,
-        cwd=paths.root,
-        pass_fds=(lock.descriptor,),
-        start_new_session=True,
-        text=True,
-        errors="replace",
-    )
+    errors = paths.root / "prepare-errors.txt"
+    with errors.open("wb") as stream:
+        process = subprocess.Popen(
+            [*command, "prepare", str(paths.study_json)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stream,
+            env=environment,
+            cwd=paths.root,
+            pass_fds=(lock.descriptor,),
+            start_new_session=True,
+            text=True,
+            errors="replace",
+        )
     lock.describe(make_holder(study=study.name, root=paths.root, trial=PREPARING, child=process.pid))
+    last = _show_output(process, progress)
+    if process.returncode != 0:
+        said = last_error_line(read_tail(errors)) or last or f"exit code {process.returncode}"
+        raise UserError(f"the data of study {study.name} could not be prepared: {said} (more in {errors})")
+
+
+def _show_output(process: subprocess.Popen[str], progress: Progress) -> str:
+    """Show what the process prints until it ends; returns the last line. It is ended when the user interrupts."""
     last = ""
     try:
         assert process.stdout is not None
@@ -69,6 +80,4 @@ def prepare_data(
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-    if process.returncode != 0:
-        said = last or f"its process ended with code {process.returncode}"
-        raise UserError(f"the data of study {study.name} could not be prepared: {said}")
+    return last

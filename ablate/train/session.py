@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import lightning
 import torch
@@ -52,8 +53,10 @@ def apply_settings(recipe: Recipe, num_threads: int | None) -> None:
     """
     if num_threads is not None:
         torch.set_num_threads(num_threads)
-    setters = {"float32_matmul_precision": torch.set_float32_matmul_precision, "num_threads": torch.set_num_threads,
-               "flush_denormal": torch.set_flush_denormal}
+    setters: dict[str, Callable[[Any], Any]] = {
+        "float32_matmul_precision": torch.set_float32_matmul_precision, "num_threads": torch.set_num_threads,
+        "flush_denormal": torch.set_flush_denormal,
+    }
     for name, value in recipe.torch_settings.items():
         if name not in setters:
             raise UserError(f"torch setting {name!r} is not known; known are {', '.join(setters)}")
@@ -112,7 +115,8 @@ def open_session(study: Study, workload_name: str, graph: Graph, recipe: Recipe,
                             note=watch.note)
     clock = EpochClock(device, on_epoch)
     trainer = lightning.Trainer(
-        accelerator="gpu" if device.type == "cuda" else "cpu", devices=[device.index or 0] if device.type == "cuda" else 1,
+        accelerator="gpu" if device.type == "cuda" else "cpu",
+        devices=[device.index or 0] if device.type == "cuda" else 1,
         max_epochs=study.timing.epochs, limit_train_batches=study.timing.steps_per_epoch, callbacks=[clock],
         logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
         num_sanity_val_steps=0,

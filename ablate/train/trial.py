@@ -41,7 +41,7 @@ def execute_trial(request: TrialRequest) -> TrialRecord:
         record = _train(request, study, progress, record, folder)
     except AblateError as error:
         record = _failed(record, str(error), traceback.format_exc())
-    except Exception as error:  # whatever a workload or the compiler raises is the trial's result
+    except Exception as error:  # noqa: BLE001 -- whatever a workload or the compiler raises is the trial's result
         record = _failed(record, f"{type(error).__name__}: {_first_line(error)}", traceback.format_exc())
     record = replace(record, ended_at=_now())
     write_record(folder, record)

@@ -56,7 +56,8 @@ class Workload(ABC):
 
     def __init__(self, context: WorkloadContext) -> None:
         self.context = context
-        self.subgraphs = SubgraphSampler(context.graph, make_sampler(context.graph.data, context.training.num_neighbors))
+        sampler = make_sampler(context.graph.data, context.training.num_neighbors)
+        self.subgraphs = SubgraphSampler(context.graph, sampler)
 
     @abstractmethod
     def train_parts(self, num_batches: int, generator: np.random.Generator) -> Parts:

@@ -77,9 +77,9 @@ class HeteroSAGE(torch.nn.Module):
         for convs, norms in zip(self.convs, self.norms, strict=True):
             sums: dict[str, Tensor] = {}
             for key, source, target in self._edges:
-                message = convs[key]((x[source], x[target]), edges[key])
+                message = convs[key]((x[source], x[target]), edges[key])  # type: ignore[index]
                 sums[target] = sums[target] + message if target in sums else message
-            x = {name: norms[name](value).relu() for name, value in sums.items()}
+            x = {name: norms[name](value).relu() for name, value in sums.items()}  # type: ignore[index]
         return x
 
 
@@ -113,7 +113,7 @@ class TemporalGNN(torch.nn.Module):
             {name: torch.nn.Embedding(int(data[name].num_nodes), channels) for name in embedded}
         )
         for embedding in self.embeddings.values():
-            torch.nn.init.normal_(embedding.weight, std=0.1)
+            torch.nn.init.normal_(embedding.weight, std=0.1)  # type: ignore[arg-type]
 
     def forward(self, target: str, frames: dict[str, TensorFrame], edges: dict[Any, Tensor],
                 times: dict[str, Tensor], seed_of: dict[str, Tensor], seed_time: Tensor, node_ids: dict[str, Tensor]

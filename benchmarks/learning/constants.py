@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 
 import numpy as np
+from scipy import stats
 
 
-def auroc_interval(auroc: float, num_positive: int, num_negative: int) -> tuple[float, float]:
-    """95 % interval of an AUROC by the standard error of Hanley and McNeil (1982)."""
-    q1 = auroc / (2 - auroc)
-    q2 = 2 * auroc**2 / (1 + auroc)
-    variance = (auroc * (1 - auroc) + (num_positive - 1) * (q1 - auroc**2) + (num_negative - 1) * (q2 - auroc**2)) / (
-        num_positive * num_negative)
-    half = 1.96 * math.sqrt(variance)
-    return auroc - half, auroc + half
+def mean_interval(values: np.ndarray) -> tuple[float, float]:
+    """95 % t-interval of the mean of independent seeds, values of shape (seeds,)."""
+    half = stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
+    return float(values.mean() - half), float(values.mean() + half)
 
 
 def median_error(train: np.ndarray, validation: np.ndarray, spread: float) -> float:

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 import relbench
 import torch
-from real_parts import TINY, tiny_graph
 
 from ablate.core.errors import UserError
 from ablate.core.study import DataSource
@@ -16,6 +15,7 @@ from ablate.data.labels import check_visible, entity_seeds, link_seeds, load_tab
 from ablate.data.lookalike import make_lookalike
 from ablate.data.source import coerce_times, to_unix_seconds
 from ablate.data.text import embed_texts
+from real_parts import TINY, tiny_graph
 
 
 def test_seconds_of_a_known_day_in_every_unit():

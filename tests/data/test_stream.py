@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from real_parts import WORKLOADS, tiny_graph, tiny_study
 
 from ablate.core.recipe import Recipe
 from ablate.core.study import LoaderOptions
 from ablate.data.stream import BatchStream, draw_batches, stream_generator
 from ablate.train.session import build_workload
+from real_parts import WORKLOADS, tiny_graph, tiny_study
 
 
 def make_stream(workload: str = WORKLOADS[0], *, seed: int = 0, num_batches: int = 6, recipe: Recipe | None = None,

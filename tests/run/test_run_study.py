@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ from ablate.core.errors import UserError
 from ablate.records.store import read_record
 from ablate.run.outcome import RunOutcome
 from ablate.run.progress import SilentProgress
+from ablate.run.storage import explain_disk_errors
 from ablate.run.study import run_study
 from run_parts import FAKE_COMMAND, drive, log_lines, make_run, read_log, read_statuses, wait_until
 
@@ -80,7 +82,7 @@ def test_failures_are_recorded_with_reasons_and_never_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_BEHAVIOR", json.dumps({"eager": "fail", "naive": "sigkill", "full": "hang"}))
-    changes = {"blocks": 1, "trial_timeout_s": 1.5}
+    changes = {"blocks": 1, "trial_timeout_s": 3.0}
     outcome = run_small(tmp_path, changes=changes)
     reasons = {trial.status: trial.reason for trial in outcome.failed}
     assert outcome.exit_code == 2
@@ -89,7 +91,7 @@ def test_failures_are_recorded_with_reasons_and_never_retried(
     assert reasons == {
         "failed": expected,
         "killed": "the process was killed by SIGKILL; the system sends it when memory runs out",
-        "timed-out": "took longer than the time-out of 1.5 s and was ended",
+        "timed-out": "took longer than the time-out of 3.0 s and was ended",
     }
     _, _, paths = make_run(tmp_path)
     eager = next(path.parent for path in paths.records.glob("*eager*/record.json"))
@@ -166,7 +168,7 @@ def test_interrupt_leaves_a_study_that_resumes(tmp_path: Path, number: signal.Si
 def test_a_trial_that_ignores_sigterm_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ablate.run.child.GRACE_S", 0.3)
     monkeypatch.setenv("FAKE_BEHAVIOR", json.dumps({"full": "stubborn"}))
-    outcome = run_small(tmp_path, changes={"blocks": 1, "trial_timeout_s": 1.0})
+    outcome = run_small(tmp_path, changes={"blocks": 1, "trial_timeout_s": 3.0})
     assert [trial.status for trial in outcome.failed] == ["timed-out"]
 
 
@@ -217,7 +219,9 @@ def test_data_that_cannot_be_prepared_is_a_user_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_PREPARE_EXIT", "1")
-    with pytest.raises(UserError, match="could not be prepared: graph is ready"):
+    with pytest.raises(
+        UserError, match=r"could not be prepared: graph is ready \(more in .*prepare-errors.txt\)"
+    ):
         run_small(tmp_path)
     assert read_log(tmp_path, "start") == []
 
@@ -226,6 +230,15 @@ def test_unwritable_folder_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file in the way")
     with pytest.raises(UserError, match=r"cannot write .*; choose another folder with --runs and run again"):
         run_small(tmp_path)
+
+
+def test_full_disk_is_one_sentence(tmp_path: Path) -> None:
+    _, _, paths = make_run(tmp_path)
+    expected = "cannot write /x/record.json: No space left on device; free some space and run again"
+    with pytest.raises(UserError, match=expected), explain_disk_errors(paths):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/x/record.json")
+    with pytest.raises(IsADirectoryError), explain_disk_errors(paths):
+        raise OSError(errno.EISDIR, "not about the disk")
 
 
 def test_on_trial_is_called_with_each_record_folder(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from real_parts import tiny_graph, tiny_study
 
 from ablate.core.recipe import Recipe
 from ablate.core.request import TrialRequest
@@ -15,6 +14,7 @@ from ablate.design.cells import make_design
 from ablate.records.store import read_record, read_series, write_json
 from ablate.train.session import open_session
 from ablate.train.trial import execute_trial
+from real_parts import tiny_graph, tiny_study
 
 CHURN = "hm/user-churn"
 COMPILED = Recipe(execution="compiled", backend="aot_eager")

@@ -4,12 +4,12 @@ import math
 
 import pytest
 import torch
-from real_parts import tiny_graph, tiny_study
 
 from ablate.core.recipe import Recipe
 from ablate.core.registry import make_catalog
 from ablate.data.stream import stream_generator
 from ablate.train.session import build_workload
+from real_parts import tiny_graph, tiny_study
 
 NAMES = sorted(make_catalog().workloads)
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from real_parts import tiny_graph, tiny_study
 
 from ablate.core.recipe import Recipe
 from ablate.train.session import build_workload
+from real_parts import tiny_graph, tiny_study
 
 
 def build(name: str):

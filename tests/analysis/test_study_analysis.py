@@ -1,0 +1,246 @@
+"""Simulated studies with known effects -> results that recover them, and refuse what may not be said."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ablate.analysis.analyze import analyze, read_results
+from ablate.analysis.results import RESPONSES, Results
+from ablate.core.cell import PlannedTrial
+from ablate.core.errors import StoredDataError, UserError
+from ablate.core.paths import StudyPaths
+from ablate.core.record import TrialRecord
+from ablate.core.study import Claim, ExplicitCell, Study
+from ablate.design.cells import make_design
+from ablate.records.store import write_record
+from builders import make_factors, make_study, make_workloads
+from simulated import fail, make_records, write_study_folder
+
+THREE = ("dynamic_shapes", "tensor_lr", "sync_free")
+ARMS = tuple(ExplicitCell(arm=arm) for arm in ("eager", "naive", "full"))
+
+
+def results_of(tmp_path: Path, study: Study, **simulation: Any) -> Results:
+    design = make_design(study)
+    paths = write_study_folder(tmp_path, study, design, make_records(study, design, **simulation))
+    return analyze(paths)
+
+
+def steady(results: Results, kind: str, subject: str = "", workload: str = "hm/user-churn") -> Any:
+    return results.effect(workload, "steady", kind, subject)  # type: ignore[arg-type]
+
+
+def test_recovers_the_effects_it_was_given(tmp_path: Path) -> None:
+    effects = {"compile": 0.10, "dynamic_shapes": 0.05, "tensor_lr": -0.02, "sync_free": 0.03}
+    results = results_of(tmp_path, make_study(blocks=2), effects=effects)
+    for name in THREE:
+        assert steady(results, "optimization", name).estimate.effect == pytest.approx(
+            effects[name], abs=1e-12
+        )
+    assert steady(results, "compile").estimate.effect == pytest.approx(0.10, abs=1e-12)
+    assert steady(results, "total").estimate.effect == pytest.approx(0.16, abs=1e-12)
+    assert steady(results, "layer", "compiler input").estimate.effect == pytest.approx(0.03, abs=1e-12)
+    assert steady(results, "eager-optimization", "sync_free").estimate.effect == pytest.approx(
+        0.03, abs=1e-12
+    )
+    assert steady(results, "optimization", "no_cuda_graphs").estimate is None
+    assert "CPU" in steady(results, "optimization", "no_cuda_graphs").inert
+
+
+def test_identity_holds_in_every_block_for_every_response(tmp_path: Path) -> None:
+    study = make_study(blocks=6, workloads=make_workloads("hm/user-churn", "hm/item-sales"))
+    results = results_of(tmp_path, study, effects={"compile": 0.1, "sync_free": 0.05}, noise=0.05)
+    seen = {(i.workload, i.response, i.over) for i in results.identities}
+    assert len(seen) == 2 * len(RESPONSES) * 2
+    assert all(i.residual < 1e-10 for i in results.identities)
+    assert {i.num_blocks for i in results.identities if i.response == "steady"} == {6}
+
+
+def test_cold_block_and_warm_blocks_are_two_responses(tmp_path: Path) -> None:
+    results = results_of(tmp_path, make_study(blocks=3, factors=make_factors(THREE)))
+    blocks = {e.response: e.estimate.blocks for e in results.effects if e.kind == "total" and e.estimate}
+    assert blocks == {"steady": (0, 1, 2), "horizon_cold": (0,), "horizon_warm": (1, 2)}
+    # naive: 2 forward + 2 step compiles of 20 s cold; full: 1 + 1; tensor_lr alone saves 20 of 80 s
+    full, naive = results.arms_of("hm/user-churn")["full"], results.arms_of("hm/user-churn")["naive"]
+    assert (naive.compile_cold_s, full.compile_cold_s, full.compile_warm_s) == (80.0, 40.0, 12.0)
+    total = results.effect("hm/user-churn", "horizon_cold", "total")
+    assert total is not None and total.estimate is not None
+    assert total.estimate.effect == pytest.approx(math.log(80.4 / 120.4), abs=1e-12)
+
+
+def test_saved_compilation_shows_in_the_horizon_only(tmp_path: Path) -> None:
+    results = results_of(tmp_path, make_study(blocks=1, design="ladder", factors=make_factors(THREE)))
+    step = results.effect("hm/user-churn", "horizon_cold", "ladder", "tensor_lr")
+    assert step is not None and step.estimate is not None
+    assert step.estimate.effect == pytest.approx(math.log(140.4 / 120.4), abs=1e-12)
+    assert steady(results, "ladder", "tensor_lr").estimate.effect == pytest.approx(0.0, abs=1e-12)
+    assert any(
+        "tensor_lr saved 1 compilation of the optimizer step" in s for s in results.headlines[0].sentences
+    )
+
+
+def test_mixed_cache_states_leave_a_block_out_of_the_horizon(tmp_path: Path) -> None:
+    def change(record: TrialRecord, planned: PlannedTrial) -> TrialRecord:
+        retried = planned.block == 0 and planned.cell.name == "full"
+        return replace(record, cache_state="warm") if retried else record
+
+    results = results_of(tmp_path, make_study(blocks=2, factors=make_factors(THREE)), change=change)
+    assert {e.response for e in results.effects} == {"steady", "horizon_warm"}
+    assert any(f.kind == "left out" and f.text.startswith("block 0") for f in results.findings)
+    assert steady(results, "total").estimate.blocks == (0, 1)
+
+
+def test_shared_cache_reports_no_horizon(tmp_path: Path) -> None:
+    results = results_of(tmp_path, make_study(compile_cache="shared", factors=make_factors(THREE)))
+    assert {e.response for e in results.effects} == {"steady"}
+    assert [f.kind for f in results.findings] == ["refused"]
+
+
+def test_failed_trial_drops_its_block_where_it_is_needed(tmp_path: Path) -> None:
+    def change(record: TrialRecord, planned: PlannedTrial) -> TrialRecord | None:
+        if planned.block == 1 and planned.cell.name == "with-tensor_lr":
+            return fail(record, "out of memory")
+        return None if planned.block == 2 and planned.cell.name == "full" else record
+
+    results = results_of(tmp_path, make_study(blocks=6, factors=make_factors(THREE)), change=change)
+    assert steady(results, "total").estimate.blocks == (0, 1, 3, 4, 5)
+    assert steady(results, "optimization", "sync_free").estimate.blocks == (0, 3, 4, 5)
+    assert steady(results, "optimization", "sync_free").estimate.grade == "pilot"
+    assert steady(results, "add-one-in", "tensor_lr").estimate.blocks == (0, 2, 3, 4, 5)
+    assert steady(results, "total").dropped == ("block 2: full not run",)
+    failed = {(t.name, t.status, t.reason) for t in results.trials if not t.completed}
+    assert failed == {("with-tensor_lr", "failed", "out of memory"), ("full", "not run", "")}
+
+
+def test_no_block_left_is_refused_with_the_missing_trial(tmp_path: Path) -> None:
+    def change(record: TrialRecord, planned: PlannedTrial) -> TrialRecord:
+        return fail(record, "killed", "killed") if planned.cell.name == "full" else record
+
+    results = results_of(tmp_path, make_study(design="cells", cells=ARMS), change=change)
+    total = steady(results, "total")
+    assert total.estimate is None
+    assert (
+        "block 0: full killed (killed)" in total.refused and "block 1: full killed (killed)" in total.refused
+    )
+    assert steady(results, "compile").estimate.blocks == (0, 1)
+
+
+def test_one_block_has_no_interval_and_a_pilot_no_claim(tmp_path: Path) -> None:
+    claim = Claim(speedup=(1.3, 1.35), alternative=(1.43, 1.54))
+    for blocks, shown in ((1, False), (4, True)):
+        study = make_study(blocks=blocks, claim=claim, factors=make_factors(THREE))
+        results = results_of(tmp_path / str(blocks), study, effects={"compile": 0.3}, noise=0.001)
+        total = steady(results, "total")
+        assert (total.estimate.interval is not None) == shown
+        assert not any(e.claimed for e in results.effects)
+        assert all(e.share is None for e in results.effects)
+        assert {c.verdict for c in results.claims} == {"pilot"}
+
+
+def test_five_blocks_claim_what_bites_and_nothing_else(tmp_path: Path) -> None:
+    effects = {"dynamic_shapes": 0.05, "string_keys": 0.05, "sync_free": 0.05}
+    results = results_of(tmp_path, make_study(blocks=5), effects=effects, noise=0.001)
+    verdicts = {v.optimization: v.verdict for v in results.evidence}
+    assert verdicts == {
+        "dynamic_shapes": "bites", "tensor_lr": "bites", "string_keys": "vacuous", "no_cuda_graphs": "inert",
+        "sync_free": "structural",
+    }  # fmt: skip
+    claimed = {
+        e.subject
+        for e in results.effects
+        if e.claimed and e.kind == "optimization" and e.response == "steady"
+    }
+    assert claimed == {"dynamic_shapes"}
+    share = steady(results, "optimization", "dynamic_shapes").share
+    assert share == pytest.approx(1 / 3, abs=0.02)
+
+
+def test_streams_that_differ_are_not_paired(tmp_path: Path) -> None:
+    def change(record: TrialRecord, planned: PlannedTrial) -> TrialRecord:
+        assert record.data is not None
+        odd = planned.block == 1 and planned.cell.name == "full"
+        return replace(record, data=replace(record.data, stream_hash="other")) if odd else record
+
+    results = results_of(tmp_path, make_study(design="cells", cells=ARMS, blocks=3), change=change)
+    assert steady(results, "total").estimate.blocks == (0, 2)
+    assert [(f.kind, f.text[:7]) for f in results.findings] == [("not comparable", "block 1")]
+
+
+def test_environments_that_differ_are_not_pooled(tmp_path: Path) -> None:
+    def change(record: TrialRecord, planned: PlannedTrial) -> TrialRecord:
+        threads = 4 if planned.workload == "hm/item-sales" and planned.block == 1 else 2
+        variables = {"TORCHINDUCTOR_CACHE_DIR": planned.slug}
+        return replace(
+            record, environment={**record.environment, "num_threads": threads, "variables": variables}
+        )
+
+    study = make_study(design="cells", cells=ARMS, workloads=make_workloads("hm/user-churn", "hm/item-sales"))
+    results = results_of(tmp_path, study, change=change)
+    assert steady(results, "total").estimate is not None
+    refused = steady(results, "total", workload="hm/item-sales").refused
+    assert "num_threads: 2 (3 trials) against 4 (3 trials)" in refused
+    assert not [b for b in results.break_even if b.workload == "hm/item-sales"]
+
+
+def test_records_of_another_version_are_left_out(tmp_path: Path) -> None:
+    def change(record: TrialRecord, planned: PlannedTrial) -> TrialRecord:
+        if planned.block == 0:
+            return record
+        return replace(record, identity=replace(record.identity, study_hash="0" * 16))
+
+    results = results_of(tmp_path, make_study(design="cells", cells=ARMS), change=change)
+    assert steady(results, "total").estimate.blocks == (0,)
+    assert len([f for f in results.findings if "another version" in f.text]) == 3
+
+
+def test_last_attempt_counts_and_the_first_stays_listed(tmp_path: Path) -> None:
+    study = make_study(design="cells", cells=ARMS, blocks=1)
+    design = make_design(study)
+    trials = make_records(study, design)
+    paths = write_study_folder(tmp_path, study, design, trials)
+    record, _series = next(t for t in trials if "full" in t[0].identity.arms)
+    first = fail(record, "out of memory")
+    folder = next(path for path in paths.records.iterdir() if "full" in path.name)
+    folder.rename(folder.with_name(f"{folder.name}.attempt-1"))
+    write_record(folder.with_name(f"{folder.name}.attempt-1"), first)
+    write_record(folder, replace(record, identity=replace(record.identity, attempt=2)))
+    results = analyze(paths)
+    rows = [(t.attempt, t.status) for t in results.trials if t.name == "full"]
+    assert rows == [(1, "failed"), (2, "completed")]
+    assert not any("did not complete" in s for s in results.headlines[0].sentences)
+    assert steady(results, "total").estimate.blocks == (0,)
+
+
+def test_results_survive_the_file(tmp_path: Path) -> None:
+    study = make_study(blocks=2, claim=Claim(speedup=(1.3, 1.35)))
+    design = make_design(study)
+    paths = write_study_folder(tmp_path, study, design, make_records(study, design, noise=0.01))
+    results = analyze(paths)
+    assert read_results(paths) == results
+    tables = {path.name for path in (paths.report / "tables").iterdir()}
+    assert {"arms.csv", "effects.csv", "evidence.csv", "trials.csv", "claims.csv", "ledger.csv"} <= tables
+
+
+def test_absent_and_broken_files_are_named(tmp_path: Path) -> None:
+    paths = StudyPaths.of("none", runs=tmp_path, reports=tmp_path)
+    with pytest.raises(UserError, match="ablate run"):
+        analyze(paths)
+    with pytest.raises(StoredDataError, match="ablate analyze"):
+        read_results(paths)
+
+
+def test_eighteen_trials_take_less_than_three_seconds(tmp_path: Path) -> None:
+    names = ("hm/user-churn", "hm/item-sales", "hm/user-item-purchase")
+    study = make_study(design="cells", cells=ARMS, workloads=make_workloads(*names))
+    design = make_design(study)
+    paths = write_study_folder(tmp_path, study, design, make_records(study, design))
+    assert len(design.trials) == 18
+    started = time.perf_counter()
+    analyze(paths)
+    assert time.perf_counter() - started < 3
