@@ -119,7 +119,7 @@ def _break_even(item: BreakEven) -> str:
     if item.verdict == "at once":
         return f"{start} at once, since the start costs no more than in eager"
     return (
-        f"{start} after {item.epochs:.1f} epochs "
+        f"{start} after {item.epochs:,.0f} epochs "
         f"({format_duration(item.startup_difference_s)} more to start, "
         f"{format_duration(item.saving_per_epoch_s)} saved per epoch)"
     )

@@ -43,6 +43,17 @@ def pairs_of(study: Study, design: Design, name: str) -> tuple[Pair, ...]:
     return tuple(pair for pair in found if pair.off != pair.on)
 
 
+def naive_and_full(design: Design) -> tuple[Pair, ...]:
+    """The one pair of an arms-only design, in which every optimization is switched at once.
+
+    Each optimization declares a counter of its own, so the pair still says which of them did anything.
+    """
+    keys = {arm: cell.effective_key for cell in design.cells for arm in cell.arms}
+    if "naive" not in keys or "full" not in keys or keys["naive"] == keys["full"]:
+        return ()
+    return (Pair(off=keys["naive"], on=keys["full"]),)
+
+
 def make_verdicts(
     study: Study, design: Design, contrasts: Iterable[Contrast], trials: WorkloadTrials
 ) -> list[EvidenceVerdict]:
@@ -78,8 +89,13 @@ def _verdict(
     study: Study, design: Design, factor: Factor, why_inert: str | None, trials: WorkloadTrials
 ) -> EvidenceVerdict:
     pairs = pairs_of(study, design, factor.name)
+    jointly = not pairs and not why_inert
+    if jointly:
+        pairs = naive_and_full(design)
     results = tuple(_judge(e, pairs, trials) for e in factor.info.expectations)
     word, reason = _word(study, factor, why_inert, pairs, results)
+    if jointly and any(result.num_pairs for result in results):
+        reason += "; naive against full, where the other optimizations are switched too"
     return EvidenceVerdict(
         workload=trials.workload, optimization=factor.name, verdict=word, reason=reason, expectations=results
     )

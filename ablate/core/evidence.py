@@ -54,7 +54,8 @@ class Evidence:
         counters: Numbers that expectations refer to. Keys: `compiles.forward`, `compiles.optimizer_step`,
             `recompiles.forward`, `recompiles.optimizer_step`, `graphs`, `graph_breaks` (of the forward: torch breaks
             the optimizer step itself, on purpose), `limit_hits`, `cudagraph_recordings`, `cudagraph_skips`,
-            `syncs_per_step`, `compile_s`. A key that was not measured is absent, never 0.
+            `syncs_per_step`, `compile_s` (backward passes, which have no event, included). A key that was not
+            measured is absent, never 0.
         sync_sources: `file:line` of calls that would stall a device -> count in the audited step.
     """
 

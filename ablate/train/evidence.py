@@ -45,8 +45,11 @@ class CompileWatch:
 
     @property
     def compile_steps(self) -> list[int]:
-        """Step of each compile event."""
-        return [event.step for event in self._events()]
+        """Step of everything the compiler did before running: graphs, backward passes, failures.
+
+        Recordings of CUDA Graphs are left out: with a size per batch they never end, and they are part of the epoch.
+        """
+        return [step for step, _, metrics in self._placed() if not metrics.is_runtime]
 
     def collect(self, *, compiled: bool) -> Evidence:
         """Gather everything the compiler recorded.
@@ -63,7 +66,7 @@ class CompileWatch:
             "graphs": dynamo_utils.counters["stats"]["unique_graphs"],
             "graph_breaks": sum(count for (function, _), count in self._breaks.items() if function == "forward"),
             "limit_hits": len(limits),
-            "compile_s": sum(event.seconds for event in events),
+            "compile_s": sum((metrics.duration_us or 0) / 1e6 for _, _, metrics in self._placed()),
         }
         for function in FUNCTIONS:
             own = [event for event in events if event.function == function]

@@ -29,7 +29,7 @@ from benchmarks.learning.constants import global_top, mean_interval, median_erro
 
 CPU = torch.device("cpu")
 SPEC = Path(__file__).parent / "learning.yaml"
-EPOCHS = {"hm/user-churn": 4, "hm/item-sales": 4, "hm/user-item-purchase": 8}
+EPOCHS = {"hm/user-churn": 4, "hm/item-sales": 3, "hm/user-item-purchase": 8}
 SEEDS = {"hm/user-churn": 6, "hm/item-sales": 3, "hm/user-item-purchase": 2}
 
 

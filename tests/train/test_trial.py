@@ -77,7 +77,8 @@ def test_the_step_compiles_twice_with_a_float_rate_and_once_with_a_tensor(tmp_pa
     assert recompile.step == 1 and "['lr'] == 0.01" in recompile.reason
     assert naive.evidence.counters["compiles.forward"] > full.evidence.counters["compiles.forward"] == 1
     assert naive.evidence.counters["graph_breaks"] == full.evidence.counters["graph_breaks"] == 0
-    assert naive.evidence.counters["compile_s"] == pytest.approx(sum(e.seconds for e in naive.evidence.events))
+    assert naive.evidence.counters["compile_s"] >= sum(e.seconds for e in naive.evidence.events) > 0
+    assert naive.evidence.counters["compile_s"] < sum(naive.times.epoch_s)
     assert naive.data.stream_hash == full.data.stream_hash
 
 
