@@ -2,8 +2,9 @@
 
 It reads and writes them with the standard library alone, since importing `ablate.records` would take most of its time.
 
-`FAKE_BEHAVIOR` is JSON, behavior by arm: `fail`, `crash`, `sigkill`, `hang`, `non-finite`, `stubborn`; `FAKE_SLEEP_S`
-is the length of a training; each start and end is a line of `FAKE_LOG`.
+`FAKE_BEHAVIOR` is JSON, behavior by arm: `fail`, `crash`, `sigkill`, `hang`, `non-finite`, `stubborn`, `exit`, `catch`
+(gets a SIGTERM, catches it and exits with code 0), `fail-late` (hangs, and records a failure at SIGTERM);
+`FAKE_SLEEP_S` is the length of a training; each start and end is a line of `FAKE_LOG`.
 """
 
 import json
@@ -36,12 +37,19 @@ def train(request: TrialRequest) -> None:
     if request.progress_fd is not None:
         os.write(request.progress_fd, b'{"stage": "train", "epoch": 1, "epochs": 3, "epoch_s": 0.5}\n')
     misbehave(behavior)
+    if behavior == "fail-late":
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(write_record(request, started, behavior)))
+        time.sleep(600)
     time.sleep(float(os.environ.get("FAKE_SLEEP_S", "0.01")))
     Path(request.record_folder, "environment.json").write_text(json.dumps(dict(os.environ)))
+    write_record(request, started, behavior)
+    log("end", request.trial.key)
+
+
+def write_record(request: TrialRequest, started: str, behavior: str) -> None:
     partial = Path(request.record_folder, ".record.json")
     partial.write_text(json.dumps(to_dict(make_record(request, started, behavior))))
     partial.rename(partial.with_name("record.json"))
-    log("end", request.trial.key)
 
 
 def misbehave(behavior: str) -> None:
@@ -51,6 +59,11 @@ def misbehave(behavior: str) -> None:
         os._exit(7)
     if behavior == "sigkill":
         os.kill(os.getpid(), signal.SIGKILL)
+    if behavior == "exit":
+        sys.exit()
+    if behavior == "catch":
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(print("Received SIGTERM: 15")))
+        os.kill(os.getpid(), signal.SIGTERM)
     if behavior == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if behavior in ("hang", "stubborn"):
@@ -72,7 +85,7 @@ def make_record(request: TrialRequest, started: str, behavior: str) -> TrialReco
         loader_wait_s=(0.0, 0.0, 0.0),
         first_step_s=0.3,
     )
-    finite = behavior != "non-finite"
+    finite = behavior not in ("non-finite", "fail-late")
     return TrialRecord(
         identity=Identity(
             study=study.name,

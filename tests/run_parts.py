@@ -11,8 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ablate.core.cell import Design
+from ablate.core.cell import Design, PlannedTrial
 from ablate.core.paths import StudyPaths
+from ablate.core.record import Failure, Identity, Status, Times, TrialRecord
 from ablate.core.study import ExplicitCell, Study
 from ablate.design.cells import make_design
 from builders import make_factors, make_study
@@ -38,6 +39,42 @@ def make_run(folder: Path, **changes: Any) -> tuple[Study, Design, StudyPaths]:
     return study, make_design(study), paths
 
 
+def make_record(trial: PlannedTrial, *, status: Status = "completed", attempt: int = 1) -> TrialRecord:
+    cell = trial.cell.cell
+    times = Times(
+        epoch_s=(0.5,),
+        steady_s=0.25,
+        steady_epochs=(0,),
+        startup_s=0.0,
+        horizon_s=2.5,
+        horizon_epochs=10,
+        compile_s=0.0,
+        loader_wait_s=(0.0,),
+        first_step_s=0.1,
+    )
+    return TrialRecord(
+        identity=Identity(
+            study="test-study",
+            study_hash="0",
+            key=trial.key,
+            workload=trial.workload,
+            execution=cell.execution,
+            levels=dict(cell.levels),
+            effective_key=trial.cell.effective_key,
+            arms=trial.cell.arms,
+            block=trial.block,
+            seed=trial.seed,
+            order=trial.order,
+            attempt=attempt,
+        ),
+        status=status,
+        failure=None if status == "completed" else Failure(reason="planted"),
+        started_at="2026-01-01T00:00:00+00:00",
+        ended_at="2026-01-01T00:00:01+00:00",
+        times=times if status == "completed" else None,
+    )
+
+
 def drive(folder: Path, *flags: str, **environment: str) -> subprocess.Popen[bytes]:
     """Run `drive_study.py` in a process of its own, as `ablate run` would; its notes go to `<folder>/driver.txt`."""
     path = os.pathsep.join([str(HERE.parent), str(HERE)])
@@ -59,6 +96,18 @@ def read_log(folder: Path, what: str) -> list[str]:
 def log_lines(folder: Path) -> list[list[str]]:
     path = folder / "log.txt"
     return [line.split(" ", 3) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def assert_one_at_a_time(folder: Path) -> None:
+    """Between a start and its end no other trial starts."""
+    open_key = None
+    for what, _, _, key in log_lines(folder):
+        if what == "start":
+            assert open_key is None, f"{key} started while {open_key} trained"
+            open_key = key
+        elif what == "end":
+            assert open_key == key
+            open_key = None
 
 
 def wait_until(holds: Callable[[], bool], seconds: float = 15.0) -> None:

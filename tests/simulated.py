@@ -84,6 +84,23 @@ def fail(record: TrialRecord, reason: str, status: Status = "failed") -> TrialRe
     )
 
 
+def timed(record: TrialRecord, factor: float) -> TrialRecord:
+    """The same trial with every time multiplied."""
+    times = record.times
+    assert times is not None and times.steady_s and times.startup_s is not None and times.horizon_s
+    scaled = replace(
+        times,
+        epoch_s=tuple(factor * e for e in times.epoch_s),
+        steady_s=factor * times.steady_s,
+        startup_s=factor * times.startup_s,
+        horizon_s=factor * times.horizon_s,
+        compile_s=factor * times.compile_s,
+        loader_wait_s=tuple(factor * w for w in times.loader_wait_s),
+        first_step_s=factor * times.first_step_s,
+    )
+    return replace(record, times=scaled)
+
+
 def log_steady_s(planned: PlannedTrial, effects: Mapping[str, float]) -> float:
     """Log of the noiseless steady epoch of a trial."""
     faster = sum(effects.get(name, 0.0) for name in _acting(planned))

@@ -13,6 +13,10 @@ from ablate.analysis.comparable import Trial, WorkloadTrials, select_trials, wha
 from ablate.analysis.costs import make_break_even, make_ledger
 from ablate.analysis.curves import make_curves
 from ablate.analysis.effects import make_effects, make_identities
+from ablate.analysis.orders import make_order_ranges
+from ablate.analysis.precision import fold_over, make_precision, precision_findings
+from ablate.analysis.recompilations import find_recompilations
+from ablate.analysis.residuals import residual_findings, run_order, take_out_means
 from ablate.analysis.responses import SHARED, LogTimes, cache_state, responses_with_data
 from ablate.analysis.results import (
     FORMAT,
@@ -23,12 +27,20 @@ from ablate.analysis.results import (
     Effect,
     EvidenceVerdict,
     Finding,
+    FoldOver,
     LedgerBar,
+    OrderRange,
+    Precision,
     Response,
     Results,
+    RunOrder,
+    Sensitivity,
+    Stability,
     TrialRow,
 )
+from ablate.analysis.sensitivity import make_sensitivity
 from ablate.analysis.sentences import make_headlines
+from ablate.analysis.stability import make_stability, stability_findings
 from ablate.analysis.tables import write_tables
 from ablate.analysis.verdicts import make_verdicts
 from ablate.core.cell import Design
@@ -36,7 +48,7 @@ from ablate.core.contrast import Contrast, Refusal
 from ablate.core.errors import StoredDataError, UserError
 from ablate.core.paths import StudyPaths
 from ablate.core.study import Study
-from ablate.design.contrasts import make_contrasts
+from ablate.design.contrasts import make_contrasts, order_contrasts
 from ablate.records.store import read_design, read_json, read_records, read_study, write_json
 
 
@@ -85,7 +97,7 @@ def analyze_trials(study: Study, design: Design, trials: Iterable[Trial]) -> Res
     for workload in selected:
         _analyze_workload(study, design, contrasts, refusals, workload, found)
     results = Results(
-        study=replace(study, spec_path=Path(study.spec_path).name),
+        study=replace(study, spec_path=_portable(study.spec_path)),
         study_hash=study.hash,
         num_cells=len(design.cells),
         num_keys=len(design.effective_keys),
@@ -93,6 +105,12 @@ def analyze_trials(study: Study, design: Design, trials: Iterable[Trial]) -> Res
         arms=tuple(found.arms),
         effects=tuple(found.effects),
         identities=tuple(make_identities(found.effects)),
+        sensitivity=tuple(found.sensitivity),
+        order_ranges=tuple(found.order_ranges),
+        run_order=tuple(found.run_order),
+        precision=tuple(found.precision),
+        stability=tuple(found.stability),
+        fold_over=tuple(found.fold_over),
         evidence=tuple(found.evidence),
         claims=tuple(make_claims(study.claim, (e for e in found.effects if e.kind == "total"))),
         break_even=tuple(found.break_even),
@@ -101,6 +119,7 @@ def analyze_trials(study: Study, design: Design, trials: Iterable[Trial]) -> Res
         curve_distances=tuple(found.distances),
         trials=tuple(found.rows),
         findings=tuple(found.findings),
+        recompilations=tuple(find_recompilations(t.record for w in selected for t in w.usable.values())),
         environment=_shared_environment(selected),
         data=_data(selected),
     )
@@ -120,6 +139,12 @@ class _Found:
     curves: list[Curve] = field(default_factory=list)
     distances: list[CurveDistance] = field(default_factory=list)
     rows: list[TrialRow] = field(default_factory=list)
+    sensitivity: list[Sensitivity] = field(default_factory=list)
+    order_ranges: list[OrderRange] = field(default_factory=list)
+    run_order: list[RunOrder] = field(default_factory=list)
+    precision: list[Precision] = field(default_factory=list)
+    stability: list[Stability] = field(default_factory=list)
+    fold_over: list[FoldOver] = field(default_factory=list)
 
 
 def _analyze_workload(
@@ -133,8 +158,14 @@ def _analyze_workload(
     responses = responses_with_data(trials)
     verdicts = make_verdicts(study, design, contrasts, trials)
     evidence = {verdict.optimization: verdict for verdict in verdicts}
+    effects: list[Effect] = []
+    steps = order_contrasts(study, design)
     for times in responses.values():
-        found.effects += make_effects(contrasts, refusals, trials, times, evidence, study)
+        effects += make_effects(contrasts, refusals, trials, times, evidence, study)
+        found.sensitivity += make_sensitivity(contrasts, trials, times)
+        found.order_ranges += make_order_ranges(steps, design, trials, times)
+    found.effects += effects
+    _check_noise(study, design, effects, trials, responses["steady"], found)
     curves, distances = make_curves(design, trials)
     found.findings += _left_out(trials, responses)
     found.evidence += verdicts
@@ -144,6 +175,30 @@ def _analyze_workload(
     found.curves += curves
     found.distances += distances
     found.rows += make_rows(trials)
+
+
+def _check_noise(
+    study: Study,
+    design: Design,
+    effects: list[Effect],
+    trials: WorkloadTrials,
+    steady: LogTimes,
+    found: _Found,
+) -> None:
+    """Precision, stability and drift of one workload, with a finding wherever a reader should do something."""
+    precision = make_precision(effects, study)
+    found.precision += precision
+    found.findings += precision_findings(trials.workload, precision)
+    if design.kind == "fraction":
+        found.fold_over += fold_over(effects)
+    stability = make_stability(trials, study.timing.steps_per_epoch)
+    found.stability += stability
+    found.findings += stability_findings(trials.workload, stability)
+    residuals = None if trials.not_comparable else take_out_means(trials, steady)
+    if residuals is not None:
+        order = run_order(trials.workload, residuals)
+        found.run_order.append(order)
+        found.findings += residual_findings(trials, residuals, order)
 
 
 def _left_out(trials: WorkloadTrials, responses: Mapping[Response, LogTimes]) -> list[Finding]:
@@ -180,3 +235,8 @@ def _data(selected: Iterable[WorkloadTrials]) -> dict[str, Any]:
                 entry["num_steps"] = data.num_steps
                 entry["streams"][str(block)] = data.stream_hash
     return stamps
+
+
+def _portable(spec_path: str) -> str:
+    """The spec's path as the user gave it; only its name when it would tell where on a disk it lies."""
+    return Path(spec_path).name if Path(spec_path).is_absolute() else spec_path

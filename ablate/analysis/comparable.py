@@ -92,9 +92,10 @@ def select_trials(
     """
     findings: list[Finding] = []
     ours: list[Trial] = []
+    study_hash = study.hash
     for trial in trials:
         identity = trial.record.identity
-        if identity.study_hash == study.hash:
+        if identity.study_hash == study_hash:
             ours.append(trial)
         else:
             findings.append(
@@ -102,7 +103,7 @@ def select_trials(
                     workload=identity.workload,
                     kind="not comparable",
                     text=f"record {trial.folder.name} belongs to another version of this study "
-                    f"({identity.study_hash}, not {study.hash}) and is left out",
+                    f"({identity.study_hash}, not {study_hash}) and is left out",
                 )
             )
     selected = []
@@ -141,7 +142,7 @@ def _select(
         for place in [place for place in usable if place[0] == block]:
             del usable[place]
             absent[place] = "is not comparable (the batch streams of this block differ)"
-    difference = _mixed_environments(list(usable.values()))
+    difference = _mixed_data(usable.values()) or _mixed_environments(list(usable.values()))
     if difference:
         findings.append(Finding(workload=name, kind="not comparable", text=difference))
     earlier = tuple(trial for tries in attempts.values() for trial in tries[:-1])
@@ -178,6 +179,19 @@ def _mixed_streams(trials: Iterable[Trial]) -> dict[int, str]:
         for block, by_hash in hashes.items()
         if len(by_hash) > 1
     }
+
+
+def _mixed_data(trials: Iterable[Trial]) -> str | None:
+    """What differs between the data that trials were trained on; None when it was the same."""
+    digests: dict[str, int] = {}
+    for trial in trials:
+        if trial.record.data is not None:
+            digest = trial.record.data.dataset_digest
+            digests[digest] = digests.get(digest, 0) + 1
+    if len(digests) < 2:
+        return None
+    parts = " against ".join(f"{digest[:12]} ({n} trials)" for digest, n in sorted(digests.items()))
+    return f"the trials were trained on different data and are not pooled: {parts}"
 
 
 def _mixed_environments(trials: Sequence[Trial]) -> str | None:

@@ -7,7 +7,6 @@ Legend: C arms, B blocks, T steps, N bins. Whether a distance is harmless is not
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ from ablate.analysis.arms import named_keys
 from ablate.analysis.comparable import WorkloadTrials
 from ablate.analysis.results import Curve, CurveDistance
 from ablate.core.cell import Design
-from ablate.records.store import read_series
+from ablate.records.store import read_columns
 
 NUM_BINS = 200
 BEYOND = 1e-5
@@ -49,7 +48,8 @@ def make_curves(design: Design, trials: WorkloadTrials) -> tuple[list[Curve], li
 
 def read_losses(folder: Path) -> NDArray[np.float64]:
     """Loss per step of one trial, shape (T,)."""
-    return np.asarray(read_series(folder).sort_values("step")["loss"], dtype=np.float64)
+    columns = read_columns(folder, "step", "loss")
+    return np.asarray(columns["loss"][np.argsort(columns["step"], kind="stable")], dtype=np.float64)
 
 
 def relative_deviation(loss_T: NDArray[np.float64], eager_T: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -123,11 +123,13 @@ def _edges(num_steps: int) -> NDArray[np.int64]:
 
 def _binned(values_T: NDArray[np.float64], edges: NDArray[np.int64], how: str) -> NDArray[np.float64]:
     """Mean or maximum per bin, shape (N,); nan for bins past the end of a shorter series."""
+    inside = edges[:-1] < len(values_T)
+    starts = edges[:-1][inside]
     result = np.full(len(edges) - 1, np.nan)
-    for index, (start, stop) in enumerate(pairwise(edges)):
-        part = values_T[start:stop]
-        if len(part):
-            result[index] = np.mean(part) if how == "mean" else np.max(part)
+    if len(starts):
+        sizes = np.diff(np.append(starts, min(len(values_T), int(edges[-1]))))
+        reduced = (np.add if how == "mean" else np.maximum).reduceat(values_T[: int(edges[-1])], starts)
+        result[inside] = reduced / sizes if how == "mean" else reduced
     return result
 
 

@@ -6,7 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
+import numpy as np
+
 from ablate.analysis.comparable import WorkloadTrials
+from ablate.analysis.engine import LEVEL, SEQUENTIAL_LEVEL, contrast_values, weight_matrix
 from ablate.analysis.inference import estimate, holm
 from ablate.analysis.responses import LogTimes
 from ablate.analysis.results import Effect, EvidenceVerdict, Identity
@@ -17,9 +20,12 @@ from ablate.design.contrasts import layers_of
 FAMILIES: tuple[ContrastKind, ...] = (
     "optimization",
     "layer",
+    "interaction",
+    "moebius",
     "leave-one-out",
     "add-one-in",
     "ladder",
+    "level",
     "eager-optimization",
 )
 OVER: tuple[Literal["optimization", "layer"], ...] = ("optimization", "layer")
@@ -28,14 +34,18 @@ CLAIM_LEVEL = 0.05
 
 def block_values(contrast: Contrast, times: LogTimes) -> dict[int, float]:
     """`sum_c w_c * y[c, b]` in every block that has all the cells it needs."""
-    return {
-        block: sum(weight * values[key] for key, weight in contrast.weights.items())
-        for block, values in times.values.items()
-        if all(key in values for key in contrast.weights)
-    }
+    keys = list(contrast.weights)
+    blocks = [block for block, values in times.values.items() if all(key in values for key in keys)]
+    if not blocks:
+        return {}
+    log_time_CB = np.array([[times.values[block][key] for block in blocks] for key in keys])
+    values_B = contrast_values(weight_matrix([contrast.weights], keys), log_time_CB)[0]
+    return {block: float(value) for block, value in zip(blocks, values_B, strict=True)}
 
 
-def make_effect(contrast: Contrast, trials: WorkloadTrials, times: LogTimes, *, family: int = 1) -> Effect:
+def make_effect(
+    contrast: Contrast, trials: WorkloadTrials, times: LogTimes, *, family: int = 1, level: float = LEVEL
+) -> Effect:
     """Evaluate one contrast for one response.
 
     Args:
@@ -43,6 +53,7 @@ def make_effect(contrast: Contrast, trials: WorkloadTrials, times: LogTimes, *, 
         trials: Names of missing trials come from here.
         times: The response.
         family: Size of the family that the simultaneous interval covers.
+        level: Coverage that the intervals are computed for.
     """
     bare = Effect(
         workload=trials.workload,
@@ -50,6 +61,7 @@ def make_effect(contrast: Contrast, trials: WorkloadTrials, times: LogTimes, *, 
         kind=contrast.kind,
         subject=contrast.subject,
         num_weights=len(contrast.weights),
+        assumes=contrast.assumes,
     )
     if not contrast.weights:
         return replace(bare, inert=contrast.why_inert or "inert")
@@ -64,7 +76,9 @@ def make_effect(contrast: Contrast, trials: WorkloadTrials, times: LogTimes, *, 
             bare, refused="no block has every trial it needs: " + "; ".join(dropped), dropped=dropped
         )
     return replace(
-        bare, estimate=estimate(list(values.values()), list(values), family=family), dropped=dropped
+        bare,
+        estimate=estimate(list(values.values()), list(values), family=family, level=level),
+        dropped=dropped,
     )
 
 
@@ -82,7 +96,8 @@ def make_effects(
         evidence: Verdict per optimization: what does not bite is not claimed.
     """
     sizes = {kind: sum(1 for c in contrasts if c.kind == kind and c.weights) for kind in FAMILIES}
-    effects = [make_effect(c, trials, times, family=sizes.get(c.kind, 1)) for c in contrasts]
+    level = SEQUENTIAL_LEVEL if study.sequential else LEVEL
+    effects = [make_effect(c, trials, times, family=sizes.get(c.kind, 1), level=level) for c in contrasts]
     effects += [
         Effect(
             workload=trials.workload,
@@ -125,7 +140,10 @@ def _identity(group: list[Effect], over: Literal["optimization", "layer"]) -> Id
     parts = [e for e in group if e.kind == over]
     if total is None or compiled is None or not parts or any(e.refused for e in parts):
         return None
-    measured = [compiled, *(e for e in parts if e.estimate)]
+    lack = [e for e in group if e.kind == "lack-of-fit"]
+    if any(e.refused for e in lack):
+        return None
+    measured = [compiled, *(e for e in (*parts, *lack) if e.estimate)]
     blocks = common_blocks([total, *measured])
     if not blocks:
         return None

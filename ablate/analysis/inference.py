@@ -1,6 +1,6 @@
 """One value per block -> mean, block-t interval, p-value; many p-values -> Holm-adjusted ones.
 
-The unit of replication is the block. Kalibera and Jones 2013; Georges et al. 2007; Holm 1979.
+The unit of replication is the block. The arithmetic is that of `engine`, which `benchmarks/validity` proves.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit
 
+from ablate.analysis import engine
+from ablate.analysis.engine import LEVEL
 from ablate.analysis.results import Estimate, Grade
 
 FEWEST_BLOCKS = 5
-LEVEL = 0.95
 
 
 def grade(num_blocks: int) -> Grade:
@@ -26,7 +26,7 @@ def grade(num_blocks: int) -> Grade:
 
 
 def half_width(values_B: NDArray[np.float64], *, level: float = LEVEL, family: int = 1) -> float | None:
-    """Half-width of the block-t interval `t(B-1) * sd / sqrt(B)`, Bonferroni-adjusted over a family.
+    """Half-width of the block-t interval, Bonferroni-adjusted over a family.
 
     Args:
         values_B: The contrast in each block, shape (blocks,), log time.
@@ -36,50 +36,39 @@ def half_width(values_B: NDArray[np.float64], *, level: float = LEVEL, family: i
     Returns:
         Half-width in log time; None with fewer than two blocks.
     """
-    num_blocks = len(values_B)
-    if num_blocks < 2:
+    if len(values_B) < 2:
         return None
-    tail = (1.0 - level) / (2.0 * max(family, 1))
-    quantile = float(stdtrit(num_blocks - 1, 1.0 - tail))
-    return quantile * float(np.std(values_B, ddof=1)) / math.sqrt(num_blocks)
+    return float(engine.block_t(values_B, level=level, family=family).half)
 
 
 def p_value(values_B: NDArray[np.float64]) -> float | None:
     """Two-sided p-value of the block-t test of no effect; None with fewer than two blocks."""
-    num_blocks = len(values_B)
-    if num_blocks < 2:
-        return None
-    mean, deviation = float(np.mean(values_B)), float(np.std(values_B, ddof=1))
-    if deviation == 0.0:
-        return 1.0 if mean == 0.0 else 0.0
-    return 2.0 * float(stdtr(num_blocks - 1, -abs(mean) / (deviation / math.sqrt(num_blocks))))
+    return float(engine.block_t(values_B).p) if len(values_B) > 1 else None
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """Holm's step-down adjustment, in the given order."""
-    adjusted = [0.0] * len(p_values)
-    running = 0.0
-    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
-        running = max(running, min(1.0, (len(p_values) - rank) * p_values[index]))
-        adjusted[index] = running
-    return adjusted
+    return [float(p) for p in engine.holm(np.asarray(p_values, dtype=np.float64))] if p_values else []
 
 
-def estimate(per_block: Sequence[float], blocks: Sequence[int], *, family: int = 1) -> Estimate:
+def estimate(
+    per_block: Sequence[float], blocks: Sequence[int], *, family: int = 1, level: float = LEVEL
+) -> Estimate:
     """Turn the values of a contrast into an estimate with intervals.
 
     Args:
         per_block: The contrast in each block, log time; at least one.
         blocks: The numbers of these blocks.
         family: How many effects are reported together (for the simultaneous interval).
+        level: Coverage that the intervals are computed for (a sequential study: .97, which holds as .95).
     """
     values_B = np.asarray(per_block, dtype=np.float64)
     effect = float(np.mean(values_B))
     return Estimate(
         effect=effect,
         speedup=math.exp(effect),
-        interval=_as_speedups(effect, half_width(values_B)),
-        simultaneous=_as_speedups(effect, half_width(values_B, family=family)),
+        interval=as_speedups(effect, half_width(values_B, level=level)),
+        simultaneous=as_speedups(effect, half_width(values_B, family=family, level=level)),
         p_holm=p_value(values_B),
         grade=grade(len(values_B)),
         blocks=tuple(blocks),
@@ -87,7 +76,8 @@ def estimate(per_block: Sequence[float], blocks: Sequence[int], *, family: int =
     )
 
 
-def _as_speedups(effect: float, half: float | None) -> tuple[float, float] | None:
+def as_speedups(effect: float, half: float | None) -> tuple[float, float] | None:
+    """Interval of a log-time effect -> interval of speed-up factors."""
     if half is None:
         return None
     return _exp(effect - half), _exp(effect + half)

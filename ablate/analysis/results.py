@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ablate.analysis.recompilations import Recompilation
 from ablate.core.contrast import ContrastKind
 from ablate.core.study import Study
 
@@ -63,6 +64,7 @@ class Effect:
         claimed: Five blocks or more, Holm below .05, and the evidence says that the switch bites.
         num_weights: How many effective keys carry weight.
         dropped: Why blocks were left out, one sentence each.
+        assumes: What must hold for the number to be what its kind says; empty when the cells identify it.
     """
 
     workload: str
@@ -76,6 +78,107 @@ class Effect:
     claimed: bool = False
     num_weights: int = 0
     dropped: tuple[str, ...] = ()
+    assumes: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sensitivity:
+    """A primary effect under another summary or another interval; shown beside it, never claimed."""
+
+    workload: str
+    response: Response
+    kind: ContrastKind
+    subject: str
+    method: str
+    speedup: float
+    interval: tuple[float, float] | None
+    num_blocks: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderRange:
+    """What one optimization adds as a rung of the ladder, over all orders in which the ladder could be climbed.
+
+    Attributes:
+        guide: Speed-up of its rung in the guide's order.
+        low, high: Smallest and largest speed-up over all orders (mean over blocks; a range, not an interval).
+        low_after, high_after: What was on before it there.
+        num_places: Distinct sets that may be on before it.
+    """
+
+    workload: str
+    response: Response
+    optimization: str
+    guide: float
+    low: float
+    high: float
+    low_after: tuple[str, ...]
+    high_after: tuple[str, ...]
+    num_places: int
+    num_blocks: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOrder:
+    """Whether times drift with the place of a trial in its block.
+
+    Attributes:
+        drift: Ratio of the time of the last trial of a block to that of the first, cells and blocks taken out.
+        interval: 95 % block-t interval of it; None with fewer than three blocks.
+    """
+
+    workload: str
+    drift: float
+    interval: tuple[float, float] | None
+    num_blocks: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Precision:
+    """How narrow the intervals of a family are, and how many blocks in all would make them narrower.
+
+    Attributes:
+        half_width: Half-width of the widest simultaneous interval, as a ratio (0.02 = 2 %).
+        blocks_needed: Blocks in all by wanted half-width (`0.01`, `0.02`, `0.03`), from the spread between blocks; None
+            beyond 400.
+    """
+
+    workload: str
+    response: Response
+    kind: ContrastKind
+    num_blocks: int
+    half_width: float
+    blocks_needed: Mapping[str, int | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stability:
+    """Step times of one trial after its last compilation, cut where their level changes by more than 1 %.
+
+    Attributes:
+        verdict: `flat`: one level. `settles`: the last level lasts an epoch or more. `no steady state`: it does not.
+        steady_from: First step of the last level.
+        change: Ratio of the last level to the one before it; None when there is one level.
+        num_levels: Number of levels.
+    """
+
+    workload: str
+    name: str
+    block: int
+    verdict: Literal["flat", "settles", "no steady state", "too short"]
+    steady_from: int
+    change: float | None
+    num_levels: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoldOver:
+    """Whether the half fraction is enough for one workload and response, or the other half must be run."""
+
+    workload: str
+    response: Response
+    verdict: Literal["enough", "run the other half", "too few blocks"]
+    reasons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,13 +238,17 @@ class ExpectationResult:
 
 @dataclass(frozen=True, kw_only=True)
 class EvidenceVerdict:
-    """Whether an optimization did anything in a workload, by what it declared beforehand."""
+    """Whether an optimization did anything in a workload, by what it declared beforehand.
+
+    `jointly`: the design has no two cells that differ only in it, so naive was compared with full.
+    """
 
     workload: str
     optimization: str
     verdict: EvidenceWord
     reason: str
     expectations: tuple[ExpectationResult, ...] = ()
+    jointly: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,6 +374,11 @@ class TrialRow:
         """The trial did not complete, and no later attempt took its place."""
         return not self.completed and not self.superseded
 
+    @property
+    def not_run(self) -> bool:
+        """The trial is planned and has not ended: no failure, the study just is not that far."""
+        return self.status == "not run"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
@@ -299,6 +411,12 @@ class Results:
     arms: tuple[ArmSummary, ...] = ()
     effects: tuple[Effect, ...] = ()
     identities: tuple[Identity, ...] = ()
+    sensitivity: tuple[Sensitivity, ...] = ()
+    order_ranges: tuple[OrderRange, ...] = ()
+    run_order: tuple[RunOrder, ...] = ()
+    precision: tuple[Precision, ...] = ()
+    stability: tuple[Stability, ...] = ()
+    fold_over: tuple[FoldOver, ...] = ()
     evidence: tuple[EvidenceVerdict, ...] = ()
     claims: tuple[ClaimVerdict, ...] = ()
     break_even: tuple[BreakEven, ...] = ()
@@ -307,6 +425,7 @@ class Results:
     curve_distances: tuple[CurveDistance, ...] = ()
     trials: tuple[TrialRow, ...] = ()
     findings: tuple[Finding, ...] = ()
+    recompilations: tuple[Recompilation, ...] = ()
     environment: Mapping[str, Any] = field(default_factory=dict)
     data: Mapping[str, Any] = field(default_factory=dict)
 
@@ -316,6 +435,12 @@ class Results:
         """Look up one effect; None when the design does not ask for it."""
         wanted = (workload, response, kind, subject)
         return next((e for e in self.effects if (e.workload, e.response, e.kind, e.subject) == wanted), None)
+
+    @property
+    def workloads_run(self) -> tuple[str, ...]:
+        """The workloads of which at least one trial has ended, in the order of the study."""
+        ran = {trial.workload for trial in self.trials if not trial.not_run}
+        return tuple(choice.name for choice in self.study.workloads if choice.name in ran)
 
     def arms_of(self, workload: str) -> dict[str, ArmSummary]:
         """Arms of a workload by name, aliases included."""

@@ -33,10 +33,11 @@ RESPONSE_NAMES: dict[Response, str] = {
 
 
 def make_headlines(results: Results) -> tuple[Headline, ...]:
-    """Say for every workload what was found; nothing is claimed that the blocks or the evidence do not carry."""
+    """Say for every workload with trials what was found; nothing is claimed that blocks or evidence do not carry."""
     return tuple(
         Headline(workload=choice.name, sentences=tuple(_sentences(results, choice.name)))
         for choice in results.study.workloads
+        if choice.name in results.workloads_run
     )
 
 
@@ -78,11 +79,16 @@ def _sentences(results: Results, workload: str) -> Iterator[str]:
     saved = _savings(results, workload)
     if saved:
         parts = [f"{name} saved {_amount(result)}" for name, result in saved]
-        yield "; ".join(parts) + ". A compilation is paid at the start, so this shows in the horizon only."
+        how = " (naive against full, all switched together)" if _is_joint(results, workload) else ""
+        yield "; ".join(parts) + f"{how}. A compilation is paid at the start, so this shows in the horizon only."
     verdicts = [v for v in results.evidence if v.workload == workload]
     if verdicts:
         yield _evidence(verdicts)
-    failed = [t for t in results.trials if t.workload == workload and t.missing]
+    missing = [t for t in results.trials if t.workload == workload and t.missing]
+    num_not_run = sum(t.not_run for t in missing)
+    if num_not_run:
+        yield f"Planned trials that have not run yet: {num_not_run}."
+    failed = [t for t in missing if not t.not_run]
     if failed:
         yield f"Trials that did not complete: {len(failed)}; each is listed with its reason."
 
@@ -141,6 +147,10 @@ def _savings(results: Results, workload: str) -> list[tuple[str, ExpectationResu
         for result in verdict.expectations
         if result.counter in COMPILE_COUNTERS and (result.off_mean or 0.0) > (result.on_mean or 0.0)
     ]
+
+
+def _is_joint(results: Results, workload: str) -> bool:
+    return any(verdict.jointly for verdict in results.evidence if verdict.workload == workload)
 
 
 def _amount(result: ExpectationResult) -> str:

@@ -16,17 +16,28 @@ from ablate.core.units import percent_from_log
 def write_tables(results: Results, folder: Path) -> dict[str, Path]:
     """Write every table; returns the files by name."""
     folder.mkdir(parents=True, exist_ok=True)
+    labels = {factor.name: factor.emulation or "" for factor in results.study.factors}
     tables: Mapping[str, Iterable[Mapping[str, Any]]] = {
         "arms": map(_arm_row, results.arms),
-        "effects": map(_effect_row, results.effects),
-        "evidence": (row for verdict in results.evidence for row in _evidence_rows(verdict)),
+        "effects": (_effect_row(e) | {"emulation": labels.get(e.subject, "")} for e in results.effects),
+        "evidence": (
+            row | {"emulation": labels.get(verdict.optimization, "")}
+            for verdict in results.evidence for row in _evidence_rows(verdict)
+        ),
         "claims": map(to_dict, results.claims),
         "break-even": map(to_dict, results.break_even),
         "ledger": map(to_dict, results.ledger),
         "curve-distances": map(to_dict, results.curve_distances),
         "trials": map(_flat, map(to_dict, results.trials)),
         "identities": map(to_dict, results.identities),
+        "sensitivity": map(to_dict, results.sensitivity),
+        "order-ranges": map(_flat, map(to_dict, results.order_ranges)),
+        "run-order": map(to_dict, results.run_order),
+        "precision": map(to_dict, results.precision),
+        "stability": map(to_dict, results.stability),
+        "fold-over": map(_flat, map(to_dict, results.fold_over)),
         "findings": map(to_dict, results.findings),
+        "recompilations": map(to_dict, results.recompilations),
     }
     files = {}
     for name, rows in tables.items():
@@ -58,6 +69,7 @@ def _effect_row(effect: Effect) -> dict[str, Any]:
         "claimed": effect.claimed,
         "inert": effect.inert,
         "refused": effect.refused,
+        "assumes": effect.assumes,
         "dropped": " | ".join(effect.dropped),
     }
 

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ablate.analysis.comparable import Trial, WorkloadTrials
+from ablate.analysis.recompilations import describe_sizes
 from ablate.analysis.results import EvidenceVerdict, EvidenceWord, ExpectationResult
 from ablate.core.cell import Design, DesignedCell
 from ablate.core.contrast import Contrast
+from ablate.core.evidence import CompileEvent, LimitHit
 from ablate.core.optimization import Expectation
 from ablate.core.record import TrialRecord
 from ablate.core.study import Factor, Study
@@ -71,18 +73,27 @@ def flags(record: TrialRecord) -> tuple[str, ...]:
     """What a reader must know about a trial: it left the compiler, or it never became steady."""
     found = []
     if record.identity.execution == "compiled":
-        gave_up = sorted(
-            [(hit.step, hit.function) for hit in record.evidence.limit_hits]
-            + [(event.step, event.function) for event in record.evidence.events if event.failure]
-        )
-        if gave_up:
-            step, function = gave_up[0]
-            found.append(f"not really compiled: {function} eager after step {step}")
-        elif record.evidence.counters.get("limit_hits", 0) > 0:
+        first: dict[str, LimitHit | CompileEvent] = {}
+        gave_up: list[LimitHit | CompileEvent] = [*record.evidence.limit_hits]
+        gave_up += [event for event in record.evidence.events if event.failure]
+        for end in sorted(gave_up, key=lambda end: end.step):
+            first.setdefault(end.function, end)
+        found += [_left_compiler(record, end) for end in first.values()]
+        if not first and record.evidence.counters.get("limit_hits", 0) > 0:
             found.append("not really compiled: the recompile limit was reached")
     if record.completed and record.times is not None and record.times.steady_s is None:
         found.append("no steady state")
     return tuple(found)
+
+
+def _left_compiler(record: TrialRecord, end: LimitHit | CompileEvent) -> str:
+    """Name the function that went on eagerly, since when, and at which sizes of the batch."""
+    text = f"not really compiled: {end.function} eager after step {end.step}"
+    if end.function != "forward" or not end.sizes:
+        return text
+    compiled = [e.sizes for e in record.evidence.events if e.function == "forward" and not e.failure and e.sizes]
+    shown = f"; limit hit by {describe_sizes(end.sizes)}"
+    return text + shown + (f", after kernels for {' | '.join(map(describe_sizes, compiled))}" if compiled else "")
 
 
 def _verdict(
@@ -94,10 +105,16 @@ def _verdict(
         pairs = naive_and_full(design)
     results = tuple(_judge(e, pairs, trials) for e in factor.info.expectations)
     word, reason = _word(study, factor, why_inert, pairs, results)
-    if jointly and any(result.num_pairs for result in results):
+    jointly = jointly and any(result.num_pairs for result in results)
+    if jointly:
         reason += "; naive against full, where the other optimizations are switched too"
     return EvidenceVerdict(
-        workload=trials.workload, optimization=factor.name, verdict=word, reason=reason, expectations=results
+        workload=trials.workload,
+        optimization=factor.name,
+        verdict=word,
+        reason=reason,
+        expectations=results,
+        jointly=jointly,
     )
 
 

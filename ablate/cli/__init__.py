@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 import ablate
-from ablate.cli import datasets, reading, starting, studies
+from ablate.cli import compare, datasets, diagnose, reading, starting, studies
 from ablate.cli.output import EXIT_INTERRUPTED, EXIT_USER_ERROR, print_error, print_line
 from ablate.core.errors import AblateError
 
@@ -24,6 +24,8 @@ app = typer.Typer(
 studies.register(app)
 reading.register(app)
 datasets.register(app)
+compare.register(app)
+diagnose.register(app)
 starting.register(app)
 
 # typer brings its own click: take the class from there

@@ -52,12 +52,17 @@ def run(
 ) -> None:
     """Train what is missing of a study, send it to MLflow, analyze it and write the PDF; resumes by itself."""
     from ablate.cli.pipeline import finish_study, train_study
+    from ablate.cli.sequential import first_look, next_look
 
-    loaded = load_study(spec, runs=runs, reports=reports, blocks=blocks, workloads=workload)
+    loaded = first_look(load_study(spec, runs=runs, reports=reports, blocks=blocks, workloads=workload))
     resume = _resume_command(spec, workload, blocks, runs, reports, tracking_uri)
     _announce(loaded)
     try:
         outcome = train_study(loaded, workload, retry_failed=retry_failed, tracking_uri=tracking_uri)
+        while not outcome.interrupted and (longer := next_look(loaded)) is not None:
+            loaded = longer
+            print_error(f"the intervals are wider than the target: going on to {loaded.study.blocks} blocks")
+            outcome = train_study(loaded, workload, retry_failed=False, tracking_uri=tracking_uri)
         if not outcome.interrupted:
             finish_study(
                 loaded, outcome, spec, tracking_uri=tracking_uri, report=not no_report, as_json=as_json
@@ -80,12 +85,27 @@ def plan(
     workload: Workloads = None,
     blocks: Blocks = None,
     runs: Runs = RUNS,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", help="Wanted half-width, e.g. 2%: blocks, detectable effects, hours per design."),
+    ] = None,
+    noise: Annotated[
+        str | None, typer.Option("--noise", help="With --target: noise of one trial, e.g. 1.5%.")
+    ] = None,
+    price_per_hour: Annotated[
+        float | None, typer.Option("--price-per-hour", min=0, help="With --target: price of the machine.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Print cells, aliases, number of trials and hours of a study; nothing is started."""
+    from ablate.cli.targets import parse_ratio, print_target
     from ablate.run.planning import make_plan
 
     loaded = load_study(spec, runs=runs, reports=REPORTS, blocks=blocks, workloads=workload)
+    if target is not None:
+        stated = None if noise is None else parse_ratio(noise, "--noise")
+        print_target(loaded, parse_ratio(target, "--target"), stated, price_per_hour, as_json=as_json)
+        return
     planned = make_plan(loaded.study, loaded.design, loaded.trials, loaded.paths)
     if as_json:
         print_json(planned)
@@ -108,7 +128,26 @@ def plan(
         f"trials: {planned.keys_per_block} cells x {_count(len(planned.workloads), 'workload')} x "
         f"{_count(planned.blocks, 'block')} = {planned.trials}; {planned.done} have ended, {planned.failed} failed"
     )
+    for line in _design_lines(loaded):
+        print_line(line)
     print_line(f"missing: about {format_duration(planned.estimated_s)} ({planned.assumption})")
+
+
+def _design_lines(loaded: LoadedStudy) -> list[str]:
+    """The alias table of a fraction, and when a sequential study stops."""
+    from ablate.design.fraction import acting_names, alias_table
+
+    lines = []
+    if loaded.design.kind == "fraction":
+        lines.append("fraction, what shares a column (interactions of three or more are assumed to be 0):")
+        table = alias_table(acting_names(loaded.study))
+        lines += [f"  {alias.reported} = {', '.join(alias.together_with)}" for alias in table]
+    if (rule := loaded.study.sequential) is not None:
+        lines.append(
+            f"sequential: blocks are added, up to {rule.most}, until the widest simultaneous interval "
+            f"({rule.response}) is within ±{100 * rule.target:g} %"
+        )
+    return lines
 
 
 def _inert_lines(cells: Sequence[PlannedCell]) -> list[str]:

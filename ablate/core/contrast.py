@@ -7,7 +7,19 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 ContrastKind = Literal[
-    "total", "compile", "optimization", "layer", "leave-one-out", "add-one-in", "ladder", "eager-optimization", "a/a"
+    "total",
+    "compile",
+    "optimization",
+    "layer",
+    "interaction",
+    "moebius",
+    "lack-of-fit",
+    "leave-one-out",
+    "add-one-in",
+    "ladder",
+    "level",
+    "eager-optimization",
+    "a/a",
 ]
 
 
@@ -17,15 +29,17 @@ class Contrast:
 
     Attributes:
         kind: What the number answers.
-        subject: Optimization or layer it is about; empty for total and compile.
+        subject: Optimization, layer, pair (`a × b`) or level it is about; empty for total and compile.
         weights: Weight per effective key, zero weights removed. Empty = 0 by construction (inert).
         why_inert: Reason when the weights are empty.
+        assumes: What must hold for the number to be what its kind says; empty when the cells identify it.
     """
 
     kind: ContrastKind
     subject: str
     weights: Mapping[str, float] = field(default_factory=dict)
     why_inert: str | None = None
+    assumes: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,14 @@ def cache_folder() -> Path:
     return Path(os.environ.get("ABLATE_CACHE") or Path.home() / ".cache" / "ablate")
 
 
+def lock_folder() -> Path:
+    """Folder of the device locks, one for all users of a host: `ABLATE_LOCKS` or `/tmp/ablate-locks`.
+
+    Not `TMPDIR`: users and cluster jobs have one each, and they must meet in one place.
+    """
+    return Path(os.environ.get("ABLATE_LOCKS") or "/tmp/ablate-locks")
+
+
 @dataclass(frozen=True, kw_only=True)
 class StudyPaths:
     """Files of one study under `root` (default `runs/<study>`), and its report folder (default `reports/<study>`)."""

@@ -28,9 +28,11 @@ class Recipe:
         compile_step: Whether the compiled mode compiles the optimizer step too.
         lr_kind: `float`, a CPU `tensor`, or a `device-tensor`.
         key_style: How ModuleDict look-ups are keyed: `string`, `tuple`, or `tuple-breaking` (emulation).
-        metric_policy: `on-device` accumulates without reading back; `syncing` reads a value back every step.
+        metric_policy: `on-device` accumulates the loss without reading back; `syncing` reads it back every step.
+        mean_metric: `validating` also feeds a torchmetrics mean that checks its input on the host in every step.
         output_size: Pass sizes to calls that would otherwise ask the device, where the workload has such a call.
         copy_policy: `blocking` or `non-blocking` copies to the device.
+        encode_unique: The loader gives each distinct row of a batch once, and the model gathers after encoding.
         dynamo_config, inductor_config: Settings of `torch._dynamo.config` and `torch._inductor.config`.
         step_dynamo_config: Settings of `torch._dynamo.config` that hold only while the optimizer step runs.
         torch_settings: `float32_matmul_precision`, `num_threads`, `flush_denormal`.
@@ -45,8 +47,10 @@ class Recipe:
     lr_kind: Literal["float", "tensor", "device-tensor"] = "float"
     key_style: Literal["string", "tuple", "tuple-breaking"] = "tuple"
     metric_policy: Literal["on-device", "syncing"] = "syncing"
+    mean_metric: Literal["validating", "on-device"] = "validating"
     output_size: bool = False
     copy_policy: Literal["blocking", "non-blocking"] = "blocking"
+    encode_unique: bool = False
     dynamo_config: Mapping[str, Any] = field(default_factory=dict)
     inductor_config: Mapping[str, Any] = field(default_factory=dict)
     step_dynamo_config: Mapping[str, Any] = field(default_factory=dict)

@@ -95,7 +95,8 @@ class DataStamp:
 @dataclass(frozen=True, kw_only=True)
 class TrialRecord:
     """Everything known about one trial. Series (per step) lie beside it in `series.parquet`:
-    columns `step`, `epoch`, `loss`, `lr`, `step_s`, `loader_wait_s`.
+    columns `step`, `epoch`, `loss`, `lr`, `step_s`, `loader_wait_s`. `emulations` labels the optimizations whose level
+    restores an older behavior.
     """
 
     format: int = FORMAT
@@ -107,6 +108,7 @@ class TrialRecord:
     cache_state: CacheState = "not-compiled"
     recipe: Mapping[str, Any] = field(default_factory=dict)
     expectations: Mapping[str, Any] = field(default_factory=dict)
+    emulations: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
     data: DataStamp | None = None
     times: Times | None = None

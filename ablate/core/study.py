@@ -12,7 +12,8 @@ from ablate.core.catalog import WorkloadInfo
 from ablate.core.optimization import OffMeans, OptimizationInfo
 from ablate.core.serialize import to_dict
 
-DesignKind = Literal["factorial", "ladder", "leave-one-out", "add-one-in", "cells"]
+DesignKind = Literal["factorial", "fraction", "ladder", "leave-one-out", "add-one-in", "cells"]
+LOOKS = (5, 8, 12, 20, 40)
 CachePolicy = Literal["per-cell", "shared", "none"]
 
 
@@ -53,6 +54,7 @@ class Factor:
         on: The on level.
         setting: `both` makes it vary in the design; `on` or `off` fixes it in every compiled cell.
         path: Absolute path of the outside file that defines it, if any.
+        digest: Digest of that file's content, so that an edited file is another study.
     """
 
     info: OptimizationInfo
@@ -61,6 +63,7 @@ class Factor:
     on: str
     setting: Literal["both", "on", "off"] = "both"
     path: str | None = None
+    digest: str | None = None
 
     @property
     def name(self) -> str:
@@ -74,10 +77,11 @@ class Factor:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkloadChoice:
-    """One workload as used in a study; `path` is the absolute path of the outside file that defines it, if any."""
+    """One workload as used in a study; `path` and `digest` belong to the outside file that defines it, if any."""
 
     info: WorkloadInfo
     path: str | None = None
+    digest: str | None = None
 
     @property
     def name(self) -> str:
@@ -146,6 +150,21 @@ class Equivalence:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Sequential:
+    """Add whole blocks until the widest simultaneous interval of the optimizations is narrow enough.
+
+    Attributes:
+        target: Wanted half-width of that interval, as a ratio (0.02 = within 2 %).
+        response: The time whose intervals decide.
+        most: Largest number of blocks.
+    """
+
+    target: float
+    response: Literal["steady", "horizon_warm", "horizon_cold"] = "steady"
+    most: int = 40
+
+
+@dataclass(frozen=True, kw_only=True)
 class Study:
     """One question, one spec file, one MLflow experiment, one ledger."""
 
@@ -173,6 +192,7 @@ class Study:
     profile: str | None
     spec_path: str
     spec_text: str
+    sequential: Sequential | None = None
 
     @property
     def varying(self) -> tuple[Factor, ...]:
@@ -183,11 +203,16 @@ class Study:
     def hash(self) -> str:
         """Digest (16 hex digits) of what a trial's numbers depend on.
 
-        Left out: the question, the claim, block count, which workloads were asked for, tracking, and the sentences of
-        the optimizations. More blocks or workloads extend a study; anything else is another study.
+        Left out: the question, the claim, block count, when to stop, which workloads were asked for, tracking, and the
+        sentences of the optimizations. More blocks or workloads, or the other half of a fraction, extend a study;
+        anything else is another study, an edited outside file included.
         """
         ignored = {"question", "claim", "workloads", "blocks", "tracking_uri", "spec_path", "spec_text", "equivalence",
-                   "trial_timeout_s"}
+                   "trial_timeout_s", "sequential"}
         content: dict[str, Any] = {k: v for k, v in to_dict(self).items() if k not in ignored}
-        content["factors"] = [[f.name, f.off, f.on, f.setting, f.path] for f in self.factors]
+        content["design"] = "factorial" if self.design == "fraction" else self.design  # a half extends to the whole
+        content["factors"] = [[f.name, f.off, f.on, f.setting, f.digest] for f in self.factors]
+        outside = sorted(choice.digest for choice in self.workloads if choice.digest)
+        if outside:
+            content["outside_workloads"] = outside
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]

@@ -51,10 +51,13 @@ class SubgraphSampler:
     Args:
         graph: The materialized graph.
         sampler: Temporal sampler over it.
+        unique: Give features of each distinct row once, with `row_of` (N,): the feature row of each node.
     """
 
-    def __init__(self, graph: Graph, sampler: BaseSampler) -> None:
-        self._graph, self._sampler = graph, sampler
+    def __init__(self, graph: Graph, sampler: BaseSampler, *, unique: bool = False) -> None:
+        self._sampler, self._features = sampler, graph.data
+        self._data = without_features(graph.data) if unique else graph.data
+        self._unique = unique
         self._loaders: dict[str, NodeLoader] = {}
 
     def sample(self, node_type: str, nodes: torch.Tensor, times: torch.Tensor) -> Any:
@@ -68,10 +71,27 @@ class SubgraphSampler:
         """Join sampled ids with their features."""
         if node_type not in self._loaders:
             self._loaders[node_type] = NodeLoader(
-                self._graph.data, self._sampler, input_nodes=(node_type, torch.empty(0, dtype=torch.long)),
+                self._data, self._sampler, input_nodes=(node_type, torch.empty(0, dtype=torch.long)),
                 filter_per_worker=True,
             )
-        return self._loaders[node_type].filter_fn(output)
+        batch = self._loaders[node_type].filter_fn(output)
+        if self._unique:
+            for name in batch.node_types:
+                rows, batch[name].row_of = torch.unique(batch[name].n_id, return_inverse=True)
+                batch[name].tf = self._features[name].tf[rows]
+        return batch
+
+
+def without_features(data: HeteroData) -> HeteroData:
+    """The same graph with the features left out and the numbers of nodes kept."""
+    bare = HeteroData()
+    for name in data.node_types:
+        bare[name].num_nodes = data[name].num_nodes
+        if "time" in data[name]:
+            bare[name].time = data[name].time
+    for edge_type in data.edge_types:
+        bare[edge_type].edge_index = data[edge_type].edge_index
+    return bare
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +175,7 @@ class BatchStream:
 
     Attributes:
         wait_s: Seconds waited for each batch so far.
+        pinned: Whether batches come in page-locked memory.
     """
 
     def __init__(self, dataset: BatchDataset, steps_per_epoch: int, options: LoaderOptions, *, pin: bool) -> None:
@@ -166,6 +187,7 @@ class BatchStream:
         self._batches: Iterator[Batch] | None = None
         self._checksums: list[int] = []
         self.wait_s: list[float] = []
+        self.pinned = pin
 
     def __len__(self) -> int:
         return self._steps_per_epoch

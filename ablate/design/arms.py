@@ -17,8 +17,12 @@ def compiled_cell(study: Study, on: Iterable[str], *, repeat: int = 0) -> Cell:
 
 
 def eager_cell(study: Study, on: str | None = None, *, repeat: int = 0) -> Cell:
-    """Build plain eager as a user has it (everything off), or the same with one optimization on."""
+    """Build eager as a user has it (everything off but what is fixed and acts there), or with one optimization on."""
     levels = {f.name: f.on if f.name == on else f.off for f in study.factors}
+    for factor in study.factors:
+        fixed = _fixed_level(factor)
+        if fixed is not None and inert_reason(study, factor, "eager") is None:
+            levels[factor.name] = fixed
     return Cell(execution="eager", levels=levels, repeat=repeat)
 
 

@@ -9,9 +9,12 @@ from ablate.core.cell import Cell, Design, DesignedCell
 from ablate.core.errors import UserError
 from ablate.core.study import Factor, Study
 from ablate.design.arms import acting_in_eager, compiled_cell, explicit_cell, inert_reason, named_cells
+from ablate.design.fraction import FEWEST_ACTING, acting_names
+from ablate.design.game import half_fraction
 from ablate.design.trials import plan_trials
 
-FEWEST_VARYING = {"factorial": 1, "ladder": 2, "leave-one-out": 1, "add-one-in": 1, "cells": 0}
+FEWEST_VARYING = {"factorial": 1, "ladder": 2, "leave-one-out": 1, "add-one-in": 1, "fraction": 4,
+                  "cells": 0}  # fmt: skip
 
 
 def make_design(study: Study) -> Design:
@@ -47,6 +50,8 @@ def _cells(study: Study, arms: Mapping[str, Cell]) -> list[Cell]:
         ]
         cells += [arms[f"eager-with-{f.name}"] for f in acting_in_eager(study)]
         cells += [arms["eager-again"], arms["full-again"]]
+    elif study.design == "fraction":
+        cells += [compiled_cell(study, on) for on in half_fraction(_acting(study))]
     elif study.design == "ladder":
         cells = [arms["eager"], arms["naive"], *(arms[f"ladder-{k}"] for k in range(1, len(names) + 1))]
     elif study.design == "leave-one-out":
@@ -54,6 +59,22 @@ def _cells(study: Study, arms: Mapping[str, Cell]) -> list[Cell]:
     elif study.design == "add-one-in":
         cells += [arms[f"with-{name}"] for name in names]
     return list({_setting(cell): cell for cell in cells}.values())
+
+
+def _acting(study: Study) -> tuple[str, ...]:
+    """The optimizations of the fraction.
+
+    Raises:
+        UserError: fewer than four can act, so that main effects would be mixed up with pairs.
+    """
+    names = acting_names(study)
+    if len(names) < FEWEST_ACTING:
+        raise UserError(
+            f"a fraction needs at least {FEWEST_ACTING} optimizations that act in compiled cells on this device, "
+            f"this study has {len(names)} ({', '.join(names) or 'none'}); write design: factorial, it has only "
+            f"{2 ** len(names)} compiled cells"
+        )
+    return names
 
 
 def _designed(study: Study, cell: Cell, arms: tuple[str, ...]) -> DesignedCell:

@@ -7,52 +7,26 @@ fractions, so that terms that cancel (aliases of an inert optimization) vanish e
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from itertools import chain, combinations, islice
-from math import comb
+from itertools import chain, combinations
 
-from ablate.core.cell import Design, DesignedCell
+from ablate.core.cell import Design
 from ablate.core.contrast import Contrast, ContrastKind, Refusal
 from ablate.core.study import Factor, Study
+from ablate.design.fraction import fraction_contrasts
+from ablate.design.game import (
+    Subset,
+    difference,
+    interaction_weights,
+    moebius_weights,
+    shapley_weights,
+    subsets_of,
+    union,
+)
+from ablate.design.lattice import Lattice, make_contrast
+from ablate.design.levels import level_contrasts
 
-MISSING_NAMED = 12
-Subset = frozenset[str]
-Weights = dict[Subset, Fraction]
-INERT = "it cannot act in any compiled cell of this study"
-SAME_LEVEL = "its on level and its off level are the same in this study"
-
-
-def shapley_weights(players: Sequence[Subset], player: int) -> Weights:
-    """Weights of the Shapley value of one player on the log times of the cells of a game.
-
-    A coalition of players switches on the union of their optimizations. With `n` players and a coalition `S` of the
-    others, `g(|S|) = 1 / (n * C(n - 1, |S|))`; the value is `sum_S g(|S|) * (y[S] - y[S + player])`, positive = faster.
-
-    Args:
-        players: The optimizations that each player switches together (single ones, or layers); disjoint.
-        player: Index of the player asked about.
-
-    Returns:
-        Weight per set of optimizations that are on; `2**n` entries.
-    """
-    others = [index for index in range(len(players)) if index != player]
-    weights: Weights = {}
-    for size in range(len(others) + 1):
-        share = Fraction(1, len(players) * comb(len(others), size))
-        for coalition in combinations(others, size):
-            without: Subset = frozenset(chain.from_iterable(players[index] for index in coalition))
-            _add(weights, without, share)
-            _add(weights, without | players[player], -share)
-    return weights
-
-
-def difference(slower: Subset, faster: Subset) -> Weights:
-    """Weights of `log T[slower] - log T[faster]`: positive when the second is faster."""
-    weights: Weights = {}
-    _add(weights, slower, Fraction(1))
-    _add(weights, faster, Fraction(-1))
-    return weights
+JOINED = " × "
 
 
 def make_contrasts(study: Study, design: Design) -> tuple[list[Contrast], list[Refusal]]:
@@ -63,21 +37,47 @@ def make_contrasts(study: Study, design: Design) -> tuple[list[Contrast], list[R
         design: Cells with effective keys; a lattice cell counts as present when its effective key is.
 
     Returns:
-        Contrasts (total, compile, optimizations, layers, leave-one-out, add-one-in, ladder, eager optimizations, A/A
-        pairs, in this order) and the refusals for those that miss cells.
+        Contrasts (total, compile, optimizations, layers, pairs, Moebius terms, leave-one-out, add-one-in, ladder,
+        further levels, eager optimizations, A/A pairs, in this order) and the refusals for those that miss cells.
     """
-    lattice = _Lattice.of(study, design)
+    lattice = Lattice.of(study, design)
+    attribution = (
+        fraction_contrasts(lattice, layers_of(lattice.factors))
+        if design.kind == "fraction" and not lattice.is_complete
+        else chain(_attributions(lattice), _interactions(lattice), _moebius(lattice))
+    )
     results = list(
         chain(
             _references(lattice),
-            _attributions(lattice),
+            attribution,
             _single_switches(lattice),
             _ladder(lattice, design),
+            level_contrasts(study, design, lattice),
             _eager_optimizations(lattice),
             _pairs(lattice),
         )
     )
     return [r for r in results if isinstance(r, Contrast)], [r for r in results if isinstance(r, Refusal)]
+
+
+def order_contrasts(study: Study, design: Design) -> dict[str, tuple[Contrast, ...]]:
+    """What each optimization adds in every place of every order: one ladder step per set of others that may precede.
+
+    Returns:
+        `2**(n-1)` contrasts per acting optimization; empty when the design lacks a cell of the lattice.
+    """
+    lattice = Lattice.of(study, design)
+    if not lattice.is_complete:
+        return {}
+    found = {}
+    for name in lattice.acting:
+        others = [other for other in lattice.acting if other != name]
+        steps = (
+            lattice.contrast("ladder", name, difference(before, before | {name}))
+            for before in subsets_of(others)
+        )
+        found[name] = tuple(step for step in steps if isinstance(step, Contrast))
+    return found
 
 
 def layers_of(factors: Sequence[Factor]) -> dict[str, Subset]:
@@ -88,106 +88,7 @@ def layers_of(factors: Sequence[Factor]) -> dict[str, Subset]:
     return layers
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Lattice:
-    """The cells in which every varying factor is off or on, by what is on (inert ones left out)."""
-
-    factors: tuple[Factor, ...]
-    active: Subset
-    eager_active: Subset
-    why_inert: Mapping[str, str]
-    compiled: Mapping[Subset, str]
-    eager: Mapping[Subset, str]
-    repeats: Mapping[str, tuple[str, str]]
-
-    @classmethod
-    def of(cls, study: Study, design: Design) -> _Lattice:
-        acts = {
-            mode: frozenset(
-                f.name
-                for f in study.varying
-                if f.on != f.off
-                and f.info.acts_in(execution=mode, compile_step=study.compile_step, device=study.device)
-            )
-            for mode in ("compiled", "eager")
-        }
-        reasons: dict[str, str] = {}
-        indices: dict[str, dict[Subset, str]] = {"compiled": {}, "eager": {}}
-        again: dict[tuple[str, Subset], str] = {}
-        for designed in design.cells:
-            mode = designed.cell.execution
-            if mode == "compiled":
-                reasons |= designed.inert
-            switched_on = _switched_on(study, designed, acts[mode])
-            if switched_on is None:
-                continue
-            if designed.cell.repeat:
-                again.setdefault((mode, switched_on), designed.effective_key)
-            else:
-                indices[mode].setdefault(switched_on, designed.effective_key)
-        reasons |= {f.name: SAME_LEVEL for f in study.varying if f.on == f.off}
-        names = frozenset(f.name for f in study.varying)
-        ends = {"eager": ("eager", frozenset[str]()), "full": ("compiled", acts["compiled"])}
-        return cls(
-            factors=study.varying,
-            active=acts["compiled"],
-            eager_active=acts["eager"],
-            why_inert={name: reasons.get(name, INERT) for name in names - acts["compiled"]},
-            compiled=indices["compiled"],
-            eager=indices["eager"],
-            repeats={
-                arm: (indices[mode][what], again[mode, what])
-                for arm, (mode, what) in ends.items()
-                if what in indices[mode] and (mode, what) in again
-            },
-        )
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(f.name for f in self.factors)
-
-    def contrast(self, kind: ContrastKind, subject: str, weights: Weights) -> Contrast | Refusal:
-        """Add up the weights of the compiled cells that share an effective key."""
-        by_key: dict[str, Fraction] = {}
-        missing: list[str] = []
-        for switched_on, weight in self._reduced(weights).items():
-            key = self.compiled.get(switched_on)
-            if key is None:
-                missing.append(self.cell_name(switched_on))
-            else:
-                by_key[key] = by_key.get(key, Fraction(0)) + weight
-        if missing:
-            return Refusal(kind=kind, subject=subject, missing=_shortened(iter(missing), len(missing)))
-        return _contrast(kind, subject, by_key)
-
-    def inert(self, kind: ContrastKind, subject: str, members: Subset) -> Contrast:
-        reasons = dict.fromkeys(self.why_inert[name] for name in self.names if name in members)
-        return Contrast(kind=kind, subject=subject, why_inert="; ".join(reasons))
-
-    def missing_of(self, subsets: Iterator[Subset], count: int) -> tuple[str, ...]:
-        absent = (self.cell_name(s) for s in subsets if s not in self.compiled)
-        return _shortened(absent, count)
-
-    def cell_name(self, switched_on: Subset) -> str:
-        """Name of a compiled cell as the report writes it, by the optimizations that are on and can act."""
-        if switched_on == self.active:
-            return "full"
-        if not switched_on:
-            return "naive"
-        if len(self.active - switched_on) == 1:
-            return f"without-{next(iter(self.active - switched_on))}"
-        if len(switched_on) == 1:
-            return f"with-{next(iter(switched_on))}"
-        return " ".join(["compiled", *(f"+{name}" for name in self.names if name in switched_on)])
-
-    def _reduced(self, weights: Weights) -> Weights:
-        reduced: Weights = {}
-        for switched_on, weight in weights.items():
-            _add(reduced, switched_on & self.active, weight)
-        return {switched_on: weight for switched_on, weight in reduced.items() if weight}
-
-
-def _references(lattice: _Lattice) -> Iterator[Contrast | Refusal]:
+def _references(lattice: Lattice) -> Iterator[Contrast | Refusal]:
     eager = lattice.eager.get(frozenset())
     ends: dict[ContrastKind, Subset] = {"total": lattice.active, "compile": frozenset()}
     for kind, switched_on in ends.items():
@@ -198,17 +99,17 @@ def _references(lattice: _Lattice) -> Iterator[Contrast | Refusal]:
                 kind=kind, subject="", missing=tuple(name for name, key in needed.items() if key is None)
             )
         else:
-            yield _contrast(kind, "", {eager: Fraction(1), compiled: Fraction(-1)})
+            yield make_contrast(kind, "", {eager: Fraction(1), compiled: Fraction(-1)})
 
 
-def _attributions(lattice: _Lattice) -> Iterator[Contrast | Refusal]:
+def _attributions(lattice: Lattice) -> Iterator[Contrast | Refusal]:
     singles = {name: frozenset({name}) for name in lattice.names}
     yield from _game(lattice, "optimization", singles)
     yield from _game(lattice, "layer", layers_of(lattice.factors))
 
 
 def _game(
-    lattice: _Lattice, kind: ContrastKind, players: Mapping[str, Subset]
+    lattice: Lattice, kind: ContrastKind, players: Mapping[str, Subset]
 ) -> Iterator[Contrast | Refusal]:
     """Shapley values of a game; players that cannot act are dummies and leave the others' values as they are."""
     acting = {name: members & lattice.active for name, members in players.items() if members & lattice.active}
@@ -227,7 +128,28 @@ def _game(
             )
 
 
-def _single_switches(lattice: _Lattice) -> Iterator[Contrast | Refusal]:
+def _interactions(lattice: Lattice) -> Iterator[Contrast | Refusal]:
+    """Shapley interaction index of every pair of acting optimizations; one refusal when cells are missing."""
+    players = [frozenset({name}) for name in lattice.acting]
+    if not lattice.is_complete and len(players) > 1:
+        missing = lattice.missing_of(_unions(players), 2 ** len(players) - len(lattice.compiled))
+        yield Refusal(kind="interaction", subject="", missing=missing)
+        return
+    for first, second in combinations(range(len(players)), 2):
+        subject = JOINED.join((lattice.acting[first], lattice.acting[second]))
+        yield lattice.contrast("interaction", subject, interaction_weights(players, first, second))
+
+
+def _moebius(lattice: Lattice) -> Iterator[Contrast | Refusal]:
+    """Moebius terms of two or more optimizations; those of one are add-one-in."""
+    if lattice.is_complete:
+        for subset in subsets_of(lattice.acting):
+            if len(subset) > 1:
+                subject = JOINED.join(name for name in lattice.acting if name in subset)
+                yield lattice.contrast("moebius", subject, moebius_weights(subset))
+
+
+def _single_switches(lattice: Lattice) -> Iterator[Contrast | Refusal]:
     every: Subset = lattice.active
     for name in lattice.names:
         one = frozenset({name})
@@ -243,7 +165,7 @@ def _single_switches(lattice: _Lattice) -> Iterator[Contrast | Refusal]:
             yield lattice.inert("add-one-in", name, one)
 
 
-def _ladder(lattice: _Lattice, design: Design) -> Iterator[Contrast | Refusal]:
+def _ladder(lattice: Lattice, design: Design) -> Iterator[Contrast | Refusal]:
     if design.kind not in ("ladder", "factorial"):
         return
     below: Subset = frozenset()
@@ -256,7 +178,7 @@ def _ladder(lattice: _Lattice, design: Design) -> Iterator[Contrast | Refusal]:
         below |= one & lattice.active
 
 
-def _eager_optimizations(lattice: _Lattice) -> Iterator[Contrast | Refusal]:
+def _eager_optimizations(lattice: Lattice) -> Iterator[Contrast | Refusal]:
     """Optimizations that act without compilation; those that do not are no question in eager mode."""
     reference = lattice.eager.get(frozenset())
     for name in lattice.names:
@@ -268,54 +190,25 @@ def _eager_optimizations(lattice: _Lattice) -> Iterator[Contrast | Refusal]:
             missing = tuple(cell for cell, key in needed.items() if key is None)
             yield Refusal(kind="eager-optimization", subject=name, missing=missing)
         else:
-            yield _contrast("eager-optimization", name, {reference: Fraction(1), switched: Fraction(-1)})
+            yield make_contrast(
+                "eager-optimization", name, {reference: Fraction(1), switched: Fraction(-1)}
+            )
 
 
-def _pairs(lattice: _Lattice) -> Iterator[Contrast | Refusal]:
+def _pairs(lattice: Lattice) -> Iterator[Contrast | Refusal]:
     for arm in ("eager", "full"):
         if arm in lattice.repeats:
             first, again = lattice.repeats[arm]
-            yield _contrast("a/a", arm, {first: Fraction(1), again: Fraction(-1)})
+            yield make_contrast("a/a", arm, {first: Fraction(1), again: Fraction(-1)})
         else:
             yield Refusal(kind="a/a", subject=arm, missing=(f"{arm}-again",))
-
-
-def _switched_on(study: Study, designed: DesignedCell, active: Subset) -> Subset | None:
-    """The acting optimizations that are on; None when a cell has a level beside off and on, so is off the lattice."""
-    switched_on = set()
-    for factor in study.factors:
-        level = designed.cell.levels.get(factor.name, factor.off)
-        if factor.setting != "both":
-            fixed = factor.on if factor.setting == "on" else factor.off
-            if designed.cell.execution == "compiled" and level != fixed:
-                return None
-        elif factor.name in active:
-            if level not in (factor.off, factor.on):
-                return None
-            if level == factor.on:
-                switched_on.add(factor.name)
-    return frozenset(switched_on)
-
-
-def _contrast(kind: ContrastKind, subject: str, weights: Mapping[str, Fraction]) -> Contrast:
-    kept = {key: float(weight) for key, weight in weights.items() if weight}
-    return Contrast(kind=kind, subject=subject, weights=kept, why_inert=None if kept else INERT)
 
 
 def _unions(players: Sequence[Subset]) -> Iterator[Subset]:
     for size in range(len(players) + 1):
         for chosen in combinations(players, size):
-            yield frozenset(chain.from_iterable(chosen))
+            yield union(iter(chosen))
 
 
 def _is_union(subset: Subset, players: Sequence[Subset]) -> bool:
     return all(not (members & subset) or members <= subset for members in players)
-
-
-def _shortened(names: Iterator[str], count: int) -> tuple[str, ...]:
-    shown = tuple(islice(names, MISSING_NAMED))
-    return (*shown, f"and {count - len(shown)} more") if count > len(shown) else shown
-
-
-def _add(weights: Weights, subset: Subset, weight: Fraction) -> None:
-    weights[subset] = weights.get(subset, Fraction(0)) + weight

@@ -117,7 +117,7 @@ def _extent(panel: Panel) -> list[float]:
 def _draw_row(ax: Axes, row: int, item: Row) -> None:
     if item.speedup is None:
         ax.annotate("not measured", (1.0, row), xytext=(4, 0), textcoords="offset points", va="center",
-                    fontsize=6.5, color=style.MUTED)  # fmt: skip
+                    fontsize=6.5, color=style.MUTED, in_layout=False)  # fmt: skip
         return
     color = style.FASTER if item.speedup >= 1 else style.SLOWER
     if item.interval is not None:
@@ -128,4 +128,4 @@ def _draw_row(ax: Axes, row: int, item: Row) -> None:
     ax.plot([item.speedup], [row], marker="D", markersize=4.5, color=color, markeredgecolor="white",
             markeredgewidth=0.5, zorder=5)  # fmt: skip
     ax.annotate(format_factor(item.speedup), (item.speedup, row), xytext=(0, 3.5), textcoords="offset points",
-                ha="center", va="bottom", fontsize=6)  # fmt: skip
+                ha="center", va="bottom", fontsize=6, in_layout=False)  # fmt: skip

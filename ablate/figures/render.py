@@ -71,12 +71,21 @@ def draw_svg(module: FigureModule, info: Any) -> bytes:
     with mpl.rc_context(theme()), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing", category=UserWarning)
         figure = Figure(figsize=(WIDTH_IN, module.height_in(info)), layout="constrained")
-        FigureCanvasSVG(figure)
+        canvas = FigureCanvasSVG(figure)
         axes = figure.subplots(1, module.panels(info), squeeze=False)[0]
         module.draw(info, list(axes))
+        _lay_out(figure)
         stream = io.BytesIO()
-        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
+        canvas.print_svg(stream, metadata={"Date": None, "Creator": None})
     return stream.getvalue()
+
+
+def _lay_out(figure: Figure) -> None:
+    """Lay the figure out once; `savefig` would draw everything a second time to do so."""
+    engine = figure.get_layout_engine()
+    assert engine is not None
+    engine.execute(figure)
+    figure.set_layout_engine("none")
 
 
 def _slug(workload: str, index: int) -> str:

@@ -74,7 +74,10 @@ def finish(ax: Axes, *, grid: str = "x") -> None:
 
 def name_rows(ax: Axes, names: Sequence[str], *, greyed: Sequence[bool] = (), first: bool = True) -> None:
     """Write one name per row, first on top; greyed names in grey, none beside a panel that is not the first."""
-    ax.set_yticks(range(len(names)), [label(name) if first else "" for name in names])
+    if first:
+        ax.set_yticks(range(len(names)), [label(name) for name in names])
+    else:
+        ax.set_yticks([])  # empty labels would be laid out all the same
     ax.set_ylim(len(names) - 0.4, -0.7)
     for tick, grey in zip(ax.get_yticklabels(), greyed, strict=False):
         tick.set_color(MUTED if grey else INK)

@@ -61,13 +61,15 @@ def draw(info: Info, axes: Sequence[Axes]) -> None:
     """Stacked bars, one per arm, with the horizon written at the end."""
     longest = max(bar.horizon_s for panel in info.panels for bar in panel.bars)
     for index, (ax, panel) in enumerate(zip(axes, info.panels, strict=False)):
+        rows = range(len(panel.bars))
+        left = [0.0] * len(panel.bars)
+        for index_of_part, (part, color) in enumerate(PARTS):
+            seconds = [_seconds(bar)[index_of_part] for bar in panel.bars]
+            ax.barh(rows, seconds, left=left, height=0.62, color=color, label=part)
+            left = [start + width for start, width in zip(left, seconds, strict=True)]
         for row, bar in enumerate(panel.bars):
-            left = 0.0
-            for (part, color), seconds in zip(PARTS, _seconds(bar), strict=True):
-                ax.barh(row, seconds, left=left, height=0.62, color=color, label=part if row == 0 else None)
-                left += seconds
-            ax.annotate(format_duration(bar.horizon_s), (left, row), xytext=(4, 0), textcoords="offset points",
-                        va="center", fontsize=6.5)  # fmt: skip
+            ax.annotate(format_duration(bar.horizon_s), (left[row], row), xytext=(4, 0), textcoords="offset points",
+                        va="center", fontsize=6.5, in_layout=False)  # fmt: skip
         style.name_rows(ax, [bar.arm for bar in panel.bars], first=not index)
         ax.set_xlim(0, 1.22 * longest if longest > 0 else 1)
         ax.set_title(panel.title)

@@ -87,10 +87,11 @@ def height_in(info: Info) -> float:
 def draw(info: Info, axes: Sequence[Axes]) -> None:
     """Color is the block; a ring is eager or a cold cache, a filled dot a warm one, a cross did not complete."""
     for index, (ax, panel) in enumerate(zip(axes, info.panels, strict=False)):
-        for dot in panel.dots:
-            color = _color(info, dot.block)
-            ax.plot([dot.seconds], [dot.row + _offset(info, dot.block)], marker="o", markersize=3.8, linestyle="",
-                    color=color, markerfacecolor=color if dot.filled else "white", markeredgewidth=0.9)  # fmt: skip
+        for (block, is_filled), dots in _alike(panel).items():
+            color, offset = _color(info, block), _offset(info, block)
+            ax.plot([dot.seconds for dot in dots], [dot.row + offset for dot in dots], marker="o", markersize=3.8,
+                    linestyle="", color=color, markerfacecolor=color if is_filled else "white",
+                    markeredgewidth=0.9)  # fmt: skip
         style.name_rows(ax, info.names, first=not index)
         low, high = _extent(panel)
         ax.set_xlim(low, high)
@@ -126,6 +127,14 @@ def _dot(rows: dict[str, int], trial: TrialRow, seconds: float | None) -> Dot | 
     return Dot(
         row=rows[trial.effective_key], block=trial.block, seconds=seconds, filled=trial.cache == "warm"
     )
+
+
+def _alike(panel: Panel) -> dict[tuple[int, bool], list[Dot]]:
+    """Dots that look alike, by block and whether they are filled: one artist draws them all."""
+    groups: dict[tuple[int, bool], list[Dot]] = {}
+    for dot in panel.dots:
+        groups.setdefault((dot.block, dot.filled), []).append(dot)
+    return groups
 
 
 def _extent(panel: Panel) -> tuple[float, float]:

@@ -83,7 +83,9 @@ def draw(info: Info, axes: Sequence[Axes]) -> None:
             ax, [s.name for s in panel.steps], greyed=[s.greyed for s in panel.steps], first=not index
         )
         ax.set_title(panel.title)
-        ax.set_xlabel(f"speed-up against eager ({_blocks(panel.num_blocks)})")
+        starred = any(step.name.endswith("*") for step in panel.steps)
+        note = "; * off is an emulation" if starred else ""
+        ax.set_xlabel(f"speed-up against eager ({_blocks(panel.num_blocks)}){note}")
         style.finish(ax)
 
 
@@ -101,7 +103,7 @@ def _panel(results: Results, workload: str, response: Response) -> Panel | None:
     compiled = results.effect(workload, response, "compile")
     parts = [
         e for e in results.effects
-        if (e.workload, e.response, e.kind) == (workload, response, "optimization")
+        if (e.workload, e.response) == (workload, response) and e.kind in ("optimization", "lack-of-fit")
     ]  # fmt: skip
     if total is None or compiled is None or not parts or any(e.refused for e in (total, compiled, *parts)):
         return None
@@ -109,16 +111,17 @@ def _panel(results: Results, workload: str, response: Response) -> Panel | None:
     if not blocks:
         return None
     verdicts = {v.optimization: v.verdict for v in results.evidence if v.workload == workload}
+    emulated = {factor.name for factor in results.study.factors if factor.emulation}
     steps = [Step(name="eager", start=1.0, stop=1.0, factor=1.0, total=True)]
     level = 0.0
     for effect in (compiled, *parts):
         value, half = _mean(effect, blocks)
-        name = effect.subject or "naive compile"
+        name = effect.subject or ("lack of fit" if effect.kind == "lack-of-fit" else "naive compile")
         verdict = verdicts.get(effect.subject, "")
         greyed = verdict in UNCLAIMED
         steps.append(
             Step(
-                name=f"{name} ({verdict})" if greyed else name,
+                name=f"{name} ({verdict})" if greyed else f"{name}*" if name in emulated else name,
                 start=math.exp(level),
                 stop=math.exp(level + value),
                 factor=math.exp(value),

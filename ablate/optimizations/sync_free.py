@@ -35,7 +35,7 @@ INFO = OptimizationInfo(
 def apply(recipe: Recipe, level: str) -> Recipe:
     """Return the recipe with the metric policy and size passing of the level."""
     if level == "sync-free":
-        return replace(recipe, metric_policy="on-device", output_size=True)
+        return replace(recipe, metric_policy="on-device", mean_metric="on-device", output_size=True)
     if level == "syncing":
-        return replace(recipe, metric_policy="syncing", output_size=False)
+        return replace(recipe, metric_policy="syncing", mean_metric="validating", output_size=False)
     raise KeyError(level)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -92,6 +93,22 @@ def read_series(folder: Path) -> pd.DataFrame:
         return pq.read_table(path).to_pandas()
     except (pa.ArrowInvalid, OSError) as error:
         raise StoredDataError(f"{path} cannot be read ({error}); delete its folder to run that trial again") from error
+
+
+def read_columns(folder: Path, *names: str) -> dict[str, Any]:
+    """Read some columns of a trial's series as arrays, shape (steps,) each; empty when it has none.
+
+    Raises:
+        StoredDataError: the file is damaged.
+    """
+    path = folder / "series.parquet"
+    if not path.exists():
+        return {name: np.empty(0) for name in names}
+    try:
+        table = pq.ParquetFile(path).read(columns=list(names))
+    except (pa.ArrowInvalid, OSError) as error:
+        raise StoredDataError(f"{path} cannot be read ({error}); delete its folder to run that trial again") from error
+    return {name: table.column(name).to_numpy() for name in names}
 
 
 def read_study(path: Path) -> Study:

@@ -37,18 +37,20 @@ def make_document(results: Results, figures: Sequence[Mapping[str, str]]) -> dic
     """
     study = results.study
     used = responses_used(results)
+    run = [choice for choice in study.workloads if choice.name in results.workloads_run]
     return {
         "title": study.name,
         "question": study.question,
         "facts": _facts(results),
-        "answers": [_answer(results, choice.name, used) for choice in study.workloads],
+        "answers": [_answer(results, choice.name, used) for choice in run],
         "answer_note": _answer_note(results),
         "claim_table": _claim_table(results, used),
         "claim_source": study.claim.source if study.claim else "",
         "workloads": [
             workload_section(results, choice, used, [f for f in figures if f["workload"] == choice.name])
-            for choice in study.workloads
+            for choice in run
         ],
+        "curves_note": _curves_note(results),
         "failed": _failed(results),
         "findings": [_finding(finding) for finding in results.findings],
         "not_tested": not_tested(results),
@@ -81,6 +83,9 @@ def _facts(results: Results) -> list[list[str]]:
                    f"horizon {study.timing.horizon_epochs} epochs"],
         ["off means", ", ".join(dict.fromkeys(f.off_means for f in study.factors)) or "-"],
     ]  # fmt: skip
+    waiting = [choice.name for choice in study.workloads if choice.name not in results.workloads_run]
+    if waiting:
+        facts.append(["not run yet", ", ".join(waiting)])
     if study.profile:
         facts.append(["profile", f"{study.profile} (changes the settings of the spec on this machine)"])
     return facts
@@ -137,6 +142,18 @@ def _answer_note(results: Results) -> str:
     return " ".join(parts)
 
 
+def _curves_note(results: Results) -> str:
+    """What the distance of the loss curves may and may not mean."""
+    note = "Whether these curves are equivalent is not tested here."
+    study = results.study
+    if study.training.dropout > 0 and study.compile_backend == "inductor":
+        note += (
+            f" With dropout {study.training.dropout:g}, compiled code draws other random numbers than eager mode, so "
+            "the curves can part at the first step, which would hide any other cause."
+        )
+    return note
+
+
 def _claim_table(results: Results, used: Sequence[Response]) -> Table | None:
     if not results.claims:
         return None
@@ -159,7 +176,7 @@ def _claim_table(results: Results, used: Sequence[Response]) -> Table | None:
 
 
 def _failed(results: Results) -> Table | None:
-    rows = [_failed_row(trial) for trial in results.trials if not trial.completed]
+    rows = [_failed_row(trial) for trial in results.trials if not trial.completed and not trial.not_run]
     return table(["task", "cell", "block", "status", "reason"], rows) if rows else None
 
 

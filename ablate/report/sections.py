@@ -10,7 +10,9 @@ from ablate.analysis.sentences import RESPONSE_NAMES, saved_compilations
 from ablate.core.contrast import ContrastKind
 from ablate.core.study import WorkloadChoice
 from ablate.design.contrasts import layers_of
+from ablate.report.attribution import attribution_section
 from ablate.report.cells import EMPTY, TableCell, Tone, cell, count, number, seconds, speedup_cell
+from ablate.report.recompilations import recompilation_rows
 
 UNCLAIMED = ("vacuous", "inert", "structural")
 TONES: Mapping[str, Tone] = {"bites": "good"}
@@ -25,6 +27,10 @@ KIND_WORDS: Mapping[ContrastKind, str] = {
     "compile": "compile term",
     "optimization": "Shapley value of",
     "layer": "Shapley value of the layer",
+    "interaction": "pair",
+    "moebius": "Moebius term of",
+    "lack-of-fit": "lack of fit",
+    "level": "level",
     "leave-one-out": "leaving out one of",
     "add-one-in": "adding one of",
     "ladder": "ladder steps",
@@ -71,12 +77,14 @@ def workload_section(
         "figures": {figure["figure"]: dict(figure) for figure in figures},
         "attribution": _attribution(results, name, used),
         "layers": _layers(results, name, used),
+        "beside": attribution_section(results, name, used),
         "secondary": _secondary(results, name, used),
         "unidentified": _unidentified(results, name, used),
         "noise": _noise(results, name, used),
         "identity": _identity(results, name),
         "evidence": _evidence(results, name),
         "compilations": _compilations(results, name),
+        "recompilations": _recompilations(results, name),
         "saved": saved_compilations(results, name),
         "curves": _curves(results, name),
         "dropped": _dropped(results, name, used),
@@ -234,7 +242,10 @@ def _evidence(results: Results, workload: str) -> Table | None:
     rows = []
     for verdict in _verdicts(results, workload).values():
         greyed = verdict.verdict in UNCLAIMED
-        why = verdict.reason if verdict.verdict in ("inert", "not measured") else ""
+        unmeasured = verdict.verdict in ("inert", "not measured")
+        why = verdict.reason if unmeasured else _emulation(results, verdict.optimization)
+        if verdict.jointly:
+            why = "; ".join(filter(None, [why, "naive against full: the others are switched too"]))
         first = [
             cell(verdict.optimization, why, "grey" if greyed else "strong"),
             _verdict_cell(verdict, small=False),
@@ -255,6 +266,11 @@ def _evidence(results: Results, workload: str) -> Table | None:
             rows.append([*first, EMPTY, EMPTY, EMPTY, EMPTY])
     headers = ["optimization", "verdict", "what must differ", "off", "on", "pairs as declared"]
     return table(headers, rows) if rows else None
+
+
+def _recompilations(results: Results, workload: str) -> Table | None:
+    found = recompilation_rows(results, workload)
+    return table(*found) if found else None
 
 
 def _compilations(results: Results, workload: str) -> Table | None:

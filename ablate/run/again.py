@@ -15,7 +15,6 @@ from ablate.run.child import REQUEST_NAME, TRAIN_COMMAND, Launch, run_child
 from ablate.run.devices import pick_device
 from ablate.run.environment import child_environment
 from ablate.run.holders import describe_wait, make_holder
-from ablate.run.locks import wait_for
 from ablate.run.progress import Progress
 
 
@@ -80,7 +79,7 @@ def train_again(
             told.add(text)
             progress.note(text)
 
-    with wait_for(device.lock_path, tell) as lock:
+    with device.lock(tell) as lock:
         progress.trial_started(1, 1, request.trial, request.cache_state)
         launch = Launch(
             command=tuple(command or TRAIN_COMMAND),

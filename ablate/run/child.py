@@ -20,10 +20,12 @@ from ablate.core.request import TrialRequest
 from ablate.core.study import Study
 from ablate.records.store import read_record, write_json, write_record
 from ablate.run.missing_record import ChildEnd, explain_missing_record
+from ablate.run.signals import stop_signals_wait
 
 TRAIN_COMMAND: tuple[str, ...] = (sys.executable, "-m", "ablate.train")
 OUTPUT_NAME = "stderr.txt"
 REQUEST_NAME = "request.json"
+RESULT_NAMES = ("record.json", "series.parquet", "evidence.json")
 GRACE_S = 5.0
 LONGEST_SELECT_S = 0.5
 
@@ -59,30 +61,36 @@ def run_child(study: Study, launch: Launch) -> TrialRecord:
     """
     folder = Path(launch.request.record_folder)
     folder.mkdir(parents=True, exist_ok=True)
+    for name in RESULT_NAMES:
+        (folder / name).unlink(missing_ok=True)  # of a start that was interrupted; ended attempts were set aside
     end = _execute(launch, folder, study.trial_timeout_s)
-    if not (folder / "record.json").exists():
+    record = read_record(folder) if (folder / "record.json").exists() else None
+    if record is None or (end.timed_out and not record.completed):
         record = explain_missing_record(
             study, launch.request, end, folder / OUTPUT_NAME, launch.request.cache_state
         )
         write_record(folder, record)
-    return read_record(folder)
+    return record
 
 
 def _execute(launch: Launch, folder: Path, timeout_s: float) -> ChildEnd:
     reading, writing = os.pipe()
     started_at = _now()
+    process = None
     try:
-        try:
-            process = _start(launch, folder, writing)
-        finally:
-            os.close(writing)
-        try:
-            launch.on_start(process.pid)
-            timed_out = not _follow(process, reading, launch.on_event, time.monotonic() + timeout_s)
-        finally:
-            _end(process)
+        with stop_signals_wait():  # a signal must not come between the start and its being known here
+            try:
+                process = _start(launch, folder, writing)
+            finally:
+                os.close(writing)
+        launch.on_start(process.pid)
+        timed_out = not _follow(process, reading, launch.on_event, time.monotonic() + timeout_s)
     finally:
-        os.close(reading)
+        try:
+            if process is not None:
+                _end(process)
+        finally:
+            os.close(reading)
     return ChildEnd(
         returncode=process.returncode, timed_out=timed_out, started_at=started_at, ended_at=_now()
     )
@@ -148,12 +156,18 @@ def _wait(process: subprocess.Popen[bytes], timeout_s: float) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the child if it still runs (politely, then not), and whatever it left behind in its process group."""
-    if process.poll() is None:
-        _signal_group(process.pid, signal.SIGTERM)
-        _wait(process, GRACE_S)
-    _signal_group(process.pid, signal.SIGKILL)
-    process.wait()
+    """End the child if it still runs (politely, then not), and whatever it left behind in its process group.
+
+    A second Ctrl-C cuts the polite part short.
+    """
+    try:
+        if process.poll() is None:
+            _signal_group(process.pid, signal.SIGTERM)
+            _wait(process, GRACE_S)
+    finally:
+        with stop_signals_wait():
+            _signal_group(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def _signal_group(group: int, number: signal.Signals) -> None:

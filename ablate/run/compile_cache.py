@@ -1,22 +1,39 @@
-"""A trial and the study's cache policy -> its compile-cache folder and whether it starts cold, warm or shared."""
+"""A trial and the study's cache policy -> its compile-cache folder and whether it starts cold, warm or shared.
+
+With `per-cell` the first block of a cell compiles from an empty folder, whenever and however often it is trained, and
+later blocks start from a folder that a completed trial of that cell has filled. Whether one has is read from its
+record, which an orphan writes as well; so nothing has to be told when a trial ends. Every cold start has a folder of
+its own, which stays where it is: compiled code names its path.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import shutil
 import sys
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import Literal
 
 from ablate.core.cell import PlannedTrial
 from ablate.core.paths import StudyPaths
 from ablate.core.record import CacheState
 from ablate.core.study import CachePolicy
+from ablate.records.store import read_json, read_record, write_json
 
-MARKER = "filled-by.json"
+STARTED_BY = "started-by.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartedBy:
+    """The trial that started cold in a folder, and the versions whose change makes what it compiled worthless."""
+
+    slug: str
+    attempt: int
+    python: str
+    torch: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,22 +43,16 @@ class CompileCache:
     Attributes:
         folder: Value of `TORCHINDUCTOR_CACHE_DIR`.
         state: What the record says about it.
-        marker: File that is written once the trial completed; its presence makes the next trial of the cell warm.
-        remove_after: Delete the folder when the trial has ended.
+        remove: What is removed when the trial has ended, and when.
     """
 
     folder: Path
     state: CacheState
-    marker: Path | None = None
-    remove_after: bool = False
+    remove: Literal["never", "unless completed", "always"] = "never"
 
 
-def open_cache(policy: CachePolicy, trial: PlannedTrial, paths: StudyPaths) -> CompileCache:
-    """Prepare the compile cache of a trial.
-
-    A cache is warm only when an earlier trial of the same cell completed with the same Python and torch; otherwise the
-    folder is wiped, because leftovers of a killed trial would make a start neither cold nor warm.
-    """
+def open_cache(policy: CachePolicy, trial: PlannedTrial, attempt: int, paths: StudyPaths) -> CompileCache:
+    """Prepare the compile cache of a trial whose lease is held."""
     root = paths.compile_cache
     if trial.cell.cell.execution == "eager":
         return CompileCache(folder=root / "eager", state="not-compiled")
@@ -49,39 +60,41 @@ def open_cache(policy: CachePolicy, trial: PlannedTrial, paths: StudyPaths) -> C
         (root / "shared").mkdir(parents=True, exist_ok=True)
         return CompileCache(folder=root / "shared", state="shared")
     if policy == "none":
-        return CompileCache(folder=_wiped(root / "fresh" / trial.slug), state="cold", remove_after=True)
-    place = root / re.sub(r"[^A-Za-z0-9_.-]+", "-", trial.workload) / _digest(trial.cell.effective_key)
-    marker = place / MARKER
-    if _marker_fits(marker):
-        return CompileCache(folder=place / "cache", state="warm", marker=marker)
-    marker.unlink(missing_ok=True)
-    return CompileCache(folder=_wiped(place / "cache"), state="cold", marker=marker)
+        return CompileCache(folder=_wiped(root / "fresh" / trial.slug), state="cold", remove="always")
+    cell = root / re.sub(r"[^A-Za-z0-9_.-]+", "-", trial.workload) / _digest(trial.cell.effective_key)
+    filled = None if trial.block == 0 else _find_filled(cell, paths)
+    if filled is not None:
+        return CompileCache(folder=filled, state="warm")
+    folder = _wiped(cell / f"b{trial.block:02d}-attempt-{attempt}")
+    write_json(folder / STARTED_BY, _started_by(trial.slug, attempt))
+    return CompileCache(folder=folder, state="cold", remove="unless completed")
 
 
-def close_cache(cache: CompileCache, *, completed_key: str | None) -> None:
-    """Settle the cache after a trial; `completed_key` is the trial's key when it completed, else None."""
-    if cache.remove_after:
+def close_cache(cache: CompileCache, *, completed: bool) -> None:
+    """Remove what nobody can use again, after a trial whose process is gone."""
+    if cache.remove == "always" or (cache.remove == "unless completed" and not completed):
         shutil.rmtree(cache.folder, ignore_errors=True)
-    if cache.marker is not None and completed_key is not None:
-        content = {"trial": completed_key, **_stack()}
-        cache.marker.write_text(json.dumps(content) + "\n", encoding="utf-8")
 
 
-def _marker_fits(marker: Path) -> bool:
-    try:
-        content = json.loads(marker.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(content, dict) and all(content.get(name) == value for name, value in _stack().items())
+def _find_filled(cell: Path, paths: StudyPaths) -> Path | None:
+    """The folder of the earliest cold start of a cell that completed with today's Python and torch."""
+    for path in sorted(cell.glob(f"*/{STARTED_BY}")):
+        found = read_json(path, StartedBy)
+        record_folder = paths.records / found.slug
+        if found != _started_by(found.slug, found.attempt) or not (record_folder / "record.json").exists():
+            continue
+        record = read_record(record_folder)
+        if record.completed and (record.cache_state, record.identity.attempt) == ("cold", found.attempt):
+            return path.parent
+    return None
 
 
-def _stack() -> dict[str, str]:
-    """Versions whose change makes a filled cache worthless."""
+def _started_by(slug: str, attempt: int) -> StartedBy:
     try:
         torch_version = metadata.version("torch")
     except metadata.PackageNotFoundError:
         torch_version = "absent"
-    return {"python": sys.version.split()[0], "torch": torch_version}
+    return StartedBy(slug=slug, attempt=attempt, python=sys.version.split()[0], torch=torch_version)
 
 
 def _wiped(folder: Path) -> Path:

@@ -6,13 +6,14 @@ import os
 import platform
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from ablate.core.errors import UserError
-from ablate.core.paths import cache_folder
+from ablate.core.paths import lock_folder
+from ablate.run.locks import FileLock, make_shared_folder, wait_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +36,24 @@ class Device:
 
     @property
     def lock_path(self) -> Path:
-        """Lock file of the device, one per user and host."""
-        return cache_folder() / "locks" / f"{self.lock_name}.lock"
+        """Lock file of the device, one per host, whoever uses it and wherever their caches are."""
+        return lock_folder() / f"{self.lock_name}.lock"
+
+    def lock(self, on_wait: Callable[[dict[str, Any]], None]) -> FileLock:
+        """Take the device for one trial, waiting as long as it needs; see `wait_for`.
+
+        Raises:
+            UserError: the folder of the locks cannot be used.
+        """
+        try:
+            make_shared_folder(self.lock_path.parent)
+            lock = FileLock.try_acquire(self.lock_path)
+        except OSError as error:
+            raise UserError(
+                f"cannot lock {self.name}: {error.strerror}: {error.filename}; set ABLATE_LOCKS to a folder that all "
+                "users of this machine share"
+            ) from error
+        return lock or wait_for(self.lock_path, on_wait)
 
 
 def detect_device(environment: Mapping[str, str] | None = None) -> Device:

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import optuna
-from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 from optuna.trial import FrozenTrial, TrialState
 
 from ablate.core.cell import PlannedTrial
@@ -26,8 +24,6 @@ from ablate.records.store import read_record
 from ablate.run.journal import explain_damage, open_journal
 from ablate.run.leases import lease_path
 from ablate.run.locks import FileLock, read_holder, short_lock
-
-HIGHEST_BLOCK = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +49,7 @@ class Ledger:
     """The ledger of one study on one host."""
 
     def __init__(self, study: Study, paths: StudyPaths) -> None:
-        self._study, self._paths = study, paths
+        self._paths = paths
         with short_lock(self._lock_path):
             self._storage, self._optuna = open_journal(paths.ledger, study.name)
         self._study_id = self._storage.get_study_id_from_name(study.name)
@@ -92,7 +88,11 @@ class Ledger:
                 if lease is None:
                     held = held or trial
                     continue
-                return self._start(trial, entry, lease)
+                record = self._record(trial.slug)
+                if record is None:
+                    return self._start(trial, entry, lease)
+                self._close(entry.number, record)
+                lease.release()
             return None if held is None else self._held(held)
 
     def finish(self, claim: Claim, record: TrialRecord) -> None:
@@ -106,11 +106,6 @@ class Ledger:
         with self._locked():
             self._storage.set_trial_state_values(self._trial_id(claim.number), TrialState.WAITING)
             claim.lease.release()
-
-    def entries(self) -> list[FrozenTrial]:
-        """Every entry ever made, in order (several per key after lost leases and retries)."""
-        with self._locked():
-            return self._optuna.get_trials(deepcopy=True)
 
     # -- one key ---------------------------------------------------------------------------------------------------
 
@@ -134,19 +129,11 @@ class Ledger:
         return False
 
     def _add(self, trial: PlannedTrial, *, attempt: int) -> None:
-        attributes = {"key": trial.key, "slug": trial.slug, "attempt": attempt}
-        self._optuna.enqueue_trial(_parameters(trial), user_attrs=attributes)
+        self._optuna.enqueue_trial({}, user_attrs=_attributes(trial, attempt))
 
     def _start(self, trial: PlannedTrial, entry: FrozenTrial, lease: FileLock) -> Claim:
-        trial_id = self._trial_id(entry.number)
         lease.describe({"trial": trial.key})
-        self._storage.set_trial_state_values(trial_id, TrialState.RUNNING)
-        running = optuna.trial.Trial(self._optuna, trial_id)
-        for name, distribution in _distributions(self._study, trial).items():
-            if isinstance(distribution, IntDistribution):
-                running.suggest_int(name, distribution.low, distribution.high)
-            elif isinstance(distribution, CategoricalDistribution):
-                running.suggest_categorical(name, distribution.choices)
+        self._storage.set_trial_state_values(self._trial_id(entry.number), TrialState.RUNNING)
         return Claim(trial=trial, attempt=entry.user_attrs["attempt"], number=entry.number, lease=lease)
 
     def _close(self, number: int, record: TrialRecord) -> None:
@@ -181,7 +168,7 @@ class Ledger:
                 set_aside(self._folder(slug), attempt)
                 attributes = {**entry.user_attrs, "attempt": attempt + 1}
                 attributes.pop("reason", None)
-                self._optuna.enqueue_trial(entry.system_attrs["fixed_params"], user_attrs=attributes)
+                self._optuna.enqueue_trial({}, user_attrs=attributes)
 
     # -- look-ups --------------------------------------------------------------------------------------------------
 
@@ -224,27 +211,20 @@ def set_aside(folder: Path, attempt: int) -> None:
     folder.rename(kept)
 
 
-def _parameters(trial: PlannedTrial) -> dict[str, Any]:
+def _attributes(trial: PlannedTrial, attempt: int) -> dict[str, Any]:
+    """What an entry says about its trial.
+
+    Attributes, not parameters: Optuna fixes the possible values of a parameter with the first trial, and a study may
+    get workloads later. (Entries of older ledgers have parameters as well; nobody reads them.)
+    """
     cell = trial.cell.cell
-    fixed = {
+    return {
+        "key": trial.key,
+        "slug": trial.slug,
+        "attempt": attempt,
         "workload": trial.workload,
         "block": trial.block,
         "execution": cell.execution,
         "repeat": cell.repeat,
-    }
-    return fixed | dict(cell.levels)
-
-
-def _distributions(study: Study, trial: PlannedTrial) -> dict[str, BaseDistribution]:
-    levels = {
-        factor.name: CategoricalDistribution(tuple(factor.info.levels))
-        for factor in study.factors
-        if factor.name in trial.cell.cell.levels
-    }
-    return {
-        "workload": CategoricalDistribution(tuple(choice.name for choice in study.workloads)),
-        "block": IntDistribution(0, HIGHEST_BLOCK),
-        "execution": CategoricalDistribution(("eager", "compiled")),
-        "repeat": IntDistribution(0, 1),
-        **levels,
+        "levels": dict(cell.levels),
     }

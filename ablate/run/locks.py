@@ -1,10 +1,15 @@
-"""A path -> an exclusive lock on that file: a child can inherit it, and the kernel frees it when all holders die."""
+"""A path -> an exclusive lock on that file: a child can inherit it, and the kernel frees it when all holders die.
+
+A lock file is never removed, and never reached through a link that somebody else may have planted.
+"""
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,8 +29,7 @@ class FileLock:
     @classmethod
     def try_acquire(cls, path: Path) -> FileLock | None:
         """Take the lock, or return None when another open file holds it."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = _open(path)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -98,10 +102,46 @@ def wait_for(path: Path, on_wait: Callable[[dict[str, Any]], None], poll_s: floa
 @contextmanager
 def short_lock(path: Path) -> Iterator[None]:
     """Hold a lock for a few milliseconds of bookkeeping, waiting for others who do the same."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = _open(path)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)
+
+
+def make_shared_folder(folder: Path) -> None:
+    """Make a folder in which every user of the host can make lock files and nobody can remove those of others.
+
+    Raises:
+        NotADirectoryError: something else has its name, a link included.
+    """
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        if not stat.S_ISDIR(folder.lstat().st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from None
+        return
+    folder.chmod(0o1777)  # mkdir's own mode is cut by the umask
+
+
+def _open(path: Path) -> int:
+    """Open or make a lock file; in a folder that all users share, it is for all of them.
+
+    A file that exists is opened without `O_CREAT`, which Linux refuses for files of others in a sticky folder
+    (`fs.protected_regular`).
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    flags = os.O_RDWR | os.O_NOFOLLOW
+    while True:
+        try:
+            return os.open(path, flags)
+        except FileNotFoundError:
+            pass
+        try:
+            descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o644)
+        except FileExistsError:
+            continue
+        if path.parent.stat().st_mode & stat.S_ISVTX:
+            os.fchmod(descriptor, 0o666)
+        return descriptor

@@ -85,6 +85,11 @@ def _verdict(end: ChildEnd, output: str, timeout_s: float) -> tuple[Status, str]
         name = _signal_name(-end.returncode)
         hint = "; the system sends it when memory runs out" if name == "SIGKILL" else ""
         return "killed", f"the process was killed by {name}{hint}"
+    if end.returncode == 0:  # Lightning catches SIGTERM and leaves like that
+        told = re.search(r"\bSIG(TERM|INT|HUP)\b", output)
+        if told:
+            return "killed", f"the process was killed by {told[0]}; it caught the signal and ended without a record"
+        return "killed", "the process ended without a record: it was told to stop, or its own code called exit"
     last = last_error_line(output)
     said = f": {last}" if last else ""
     return "failed", f"the process ended with exit code {end.returncode} and left no record{said}"

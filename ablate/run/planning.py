@@ -1,4 +1,4 @@
-"""A study and its design -> what a run of it will do: cells, aliases, trials, and an estimate of the hours."""
+"""A study and its design -> what training it takes: cells, aliases, trials, and an estimate of the hours."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from ablate.core.study import Study
 from ablate.records.store import read_records
 from ablate.run.leases import is_running
 
-START_S = 15.0
+START_S = 15.0  # process, data and graph
+PROCESS_START_S = 5.0  # of that, before the first time stamp of a record: Python and its imports
 COLD_COMPILE_S, WARM_COMPILE_S = 75.0, 25.0
 STEP_S = {"cpu": 0.25, "cuda": 0.05}
 REFERENCE_CHANNELS, REFERENCE_BATCH = 128, 256
@@ -152,7 +153,8 @@ def estimate(
     if not missing:
         return 0.0, "nothing is missing"
     if not guessed:
-        return total, f"from {sum(map(len, seen.values()))} finished trials of this study"
+        num_seen = sum(map(len, seen.values()))
+        return total, f"from {num_seen} finished trials of this study, {PROCESS_START_S:.0f} s to start each process"
     assumption = f"assumed, not measured: {START_S:.0f} s to start a trial, {_step_s(study):.3g} s a step"
     if study.compile_backend == "inductor":
         assumption += f", {COLD_COMPILE_S:.0f} s to compile, {WARM_COMPILE_S:.0f} s from a warm cache"
@@ -236,5 +238,6 @@ def _step_s(study: Study) -> float:
 
 
 def _seconds(record: TrialRecord) -> float:
+    """Wall time of an ended trial, the start of its process included."""
     start, end = datetime.fromisoformat(record.started_at), datetime.fromisoformat(record.ended_at)
-    return max(0.0, (end - start).total_seconds())
+    return PROCESS_START_S + max(0.0, (end - start).total_seconds())

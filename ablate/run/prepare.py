@@ -15,6 +15,7 @@ from ablate.run.holders import PREPARING, make_holder
 from ablate.run.locks import FileLock
 from ablate.run.missing_record import last_error_line, read_tail
 from ablate.run.progress import Progress
+from ablate.run.signals import stop_signals_wait
 
 
 def prepare_data(
@@ -46,38 +47,39 @@ def prepare_data(
         visible_gpu=visible_gpu,
     )
     errors = paths.root / "prepare-errors.txt"
-    with errors.open("wb") as stream:
-        process = subprocess.Popen(
-            [*command, "prepare", str(paths.study_json)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=stream,
-            env=environment,
-            cwd=paths.root,
-            pass_fds=(lock.descriptor,),
-            start_new_session=True,
-            text=True,
-            errors="replace",
-        )
-    lock.describe(make_holder(study=study.name, root=paths.root, trial=PREPARING, child=process.pid))
-    last = _show_output(process, progress)
+    process = None
+    try:
+        with stop_signals_wait(), errors.open("wb") as stream:
+            process = subprocess.Popen(
+                [*command, "prepare", str(paths.study_json)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=stream,
+                env=environment,
+                cwd=paths.root,
+                pass_fds=(lock.descriptor,),
+                start_new_session=True,
+                text=True,
+                errors="replace",
+            )
+        lock.describe(make_holder(study=study.name, root=paths.root, trial=PREPARING, child=process.pid))
+        last = _show_output(process, progress)
+    finally:
+        if process is not None and process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
     if process.returncode != 0:
         said = last_error_line(read_tail(errors)) or last or f"exit code {process.returncode}"
         raise UserError(f"the data of study {study.name} could not be prepared: {said} (more in {errors})")
 
 
 def _show_output(process: subprocess.Popen[str], progress: Progress) -> str:
-    """Show what the process prints until it ends; returns the last line. It is ended when the user interrupts."""
+    """Show what the process prints until it ends; returns the last line."""
     last = ""
-    try:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if line.strip():
-                last = line.strip()
-                progress.note(last)
-        process.wait()
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.strip():
+            last = line.strip()
+            progress.note(last)
+    process.wait()
     return last

@@ -12,6 +12,7 @@ from ablate.core.errors import UserError
 from ablate.core.paths import StudyPaths
 from ablate.core.study import Study
 from ablate.records.store import read_design, read_study, write_json
+from ablate.run.locks import short_lock
 
 DISK_ERRORS = {
     errno.ENOSPC: "free some space",
@@ -25,18 +26,29 @@ DISK_ERRORS = {
 
 
 def store_plan(study: Study, design: Design, paths: StudyPaths) -> None:
-    """Write the study and its design beside the records; a stored plan with more blocks is kept.
+    """Write the study and its design beside the records, extended by the blocks and workloads stored earlier.
 
     Raises:
         UserError: the folder belongs to a study that differs in something a trial depends on.
     """
-    if paths.study_json.exists():
+    with short_lock(paths.root / "plan.lock"):
         check_same_study(study, paths)
-        stored = read_study(paths.study_json)
-        if paths.design_json.exists() and stored.blocks > study.blocks:
-            study, design = replace(study, blocks=stored.blocks), read_design(paths.design_json)
-    write_json(paths.design_json, design)
-    write_json(paths.study_json, study)
+        if paths.study_json.exists() and paths.design_json.exists():
+            study, design = _extended(study, design, read_study(paths.study_json), read_design(paths.design_json))
+        write_json(paths.design_json, design)
+        write_json(paths.study_json, study)
+
+
+def _extended(study: Study, design: Design, stored: Study, stored_design: Design) -> tuple[Study, Design]:
+    """The union of two extents of one study; trials of cells that the design does not have (any more) are left out."""
+    names = {choice.name for choice in study.workloads}
+    workloads = (*study.workloads, *(choice for choice in stored.workloads if choice.name not in names))
+    cells, places = set(design.effective_keys), {choice.name: place for place, choice in enumerate(workloads)}
+    kept = (t for t in stored_design.trials if t.cell.effective_key in cells and t.workload in places)
+    trials = {trial.key: trial for trial in (*kept, *design.trials)}
+    in_order = sorted(trials.values(), key=lambda trial: (trial.block, places[trial.workload], trial.order))
+    study = replace(study, blocks=in_order[-1].block + 1, workloads=workloads)
+    return study, replace(design, trials=tuple(in_order))
 
 
 def check_same_study(study: Study, paths: StudyPaths) -> None:

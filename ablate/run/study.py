@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +13,6 @@ from typing import Any
 from ablate.core.cell import Design, PlannedTrial
 from ablate.core.paths import StudyPaths
 from ablate.core.recipe import Recipe
-from ablate.core.record import TrialRecord
 from ablate.core.request import TrialRequest
 from ablate.core.study import Study
 from ablate.records.store import read_record
@@ -32,6 +28,7 @@ from ablate.run.planning import select_trials
 from ablate.run.prepare import prepare_data
 from ablate.run.progress import Progress
 from ablate.run.recipes import Appliers, compose_recipes
+from ablate.run.signals import stop_signals_interrupt, stop_signals_wait
 from ablate.run.storage import explain_disk_errors, store_plan
 
 OnTrial = Callable[[Path], None]
@@ -132,13 +129,14 @@ class _Runner:
         folder = self.paths.records / claim.trial.slug
         cache = None
         try:
-            cache = open_cache(self.study.compile_cache, claim.trial, self.paths)
+            cache = open_cache(self.study.compile_cache, claim.trial, claim.attempt, self.paths)
             self.progress.trial_started(self._num_ended() + 1, len(self.wanted), claim.trial, cache.state)
             record = run_child(self.study, self._launch(claim, cache, lock, folder))
         except KeyboardInterrupt:
-            self._interrupt(ledger, claim, cache, folder)
+            with stop_signals_wait():
+                self._interrupt(ledger, claim, cache, folder)
             raise
-        _settle(cache, record)
+        close_cache(cache, completed=record.completed)
         ledger.finish(claim, record)
         self.trained.append(claim.trial.key)
         self.progress.trial_ended(record)
@@ -147,13 +145,13 @@ class _Runner:
     def _interrupt(self, ledger: Ledger, claim: Claim, cache: CompileCache | None, folder: Path) -> None:
         """Keep a trial that completed in the last moment; otherwise forget that it started."""
         record = read_record(folder) if (folder / "record.json").exists() else None
-        if record is not None and record.completed:
-            _settle(cache, record)
+        completed = record is not None and record.completed
+        if cache is not None:
+            close_cache(cache, completed=completed)
+        if record is not None and completed:
             ledger.finish(claim, record)
             return
         (folder / "record.json").unlink(missing_ok=True)
-        if cache is not None:
-            close_cache(cache, completed_key=None)
         ledger.put_back(claim)
 
     def _launch(self, claim: Claim, cache: CompileCache, lock: FileLock, folder: Path) -> Launch:
@@ -196,7 +194,7 @@ class _Runner:
         )
 
     def _device_lock(self) -> FileLock:
-        lock = wait_for(self.device.lock_path, lambda holder: self._tell_wait(holder, self.device.name))
+        lock = self.device.lock(lambda holder: self._tell_wait(holder, self.device.name))
         lock.describe(make_holder(study=self.study.name, root=self.paths.root))
         return lock
 
@@ -215,29 +213,6 @@ class _Runner:
 
     def _num_ended(self) -> int:
         return sum((self.paths.records / trial.slug / "record.json").exists() for trial in self.wanted)
-
-
-def _settle(cache: CompileCache | None, record: TrialRecord) -> None:
-    if cache is not None:
-        close_cache(cache, completed_key=record.identity.key if record.completed else None)
-
-
-@contextmanager
-def stop_signals_interrupt() -> Iterator[None]:
-    """Treat SIGTERM and SIGHUP like Ctrl-C, so that a closed terminal leaves a study that can be continued."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def current_commit(folder: Path) -> str | None:

@@ -13,6 +13,7 @@ from ablate.core.study import (
     Equivalence,
     Factor,
     LoaderOptions,
+    Sequential,
     Study,
     Timing,
     Training,
@@ -64,6 +65,7 @@ def assemble(
         profile=profile,
         spec_path=str(spec_path),
         spec_text=spec_text,
+        sequential=Sequential(**spec.sequential.model_dump()) if spec.sequential else None,
     )
 
 

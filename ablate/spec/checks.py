@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 
 from ablate.core.catalog import WorkloadInfo
 from ablate.core.errors import UserError
-from ablate.core.study import WorkloadChoice
+from ablate.core.study import LOOKS, WorkloadChoice
 from ablate.spec.errors import Fault, clean, did_you_mean
-from ablate.spec.models import DataSection, EquivalenceSection, LoaderSection
-from ablate.spec.names import Names
+from ablate.spec.models import DataSection, EquivalenceSection, LoaderSection, SpecFile
+from ablate.spec.names import Names, file_digest
 from ablate.spec.source import Source
 
 HUB_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -38,7 +38,7 @@ def read_workloads(
             faults.append(
                 Fault(position=position, text=f"workload '{found.info.name}' is given twice; remove one")
             )
-        choices[found.info.name] = WorkloadChoice(info=found.info, path=found.path)
+        choices[found.info.name] = WorkloadChoice(info=found.info, path=found.path, digest=file_digest(found.path))
     return tuple(choices.values()), faults
 
 
@@ -68,6 +68,20 @@ def loader_faults(loader: LoaderSection, source: Source) -> Iterator[Fault]:
     if loader.mode == "replay" and loader.num_workers > 0:
         text = "replay keeps sampled batches in memory and has no workers; write num_workers: 0 or mode: live"
         yield Fault(position=source.at_value(("loader", "num_workers")), text=text)
+
+
+def sequential_faults(spec: SpecFile, source: Source) -> Iterator[Fault]:
+    """A sequential study may look at its widths only at the numbers of blocks that its intervals are right for."""
+    if spec.sequential is None:
+        return
+    looks = ", ".join(map(str, LOOKS))
+    if spec.blocks not in LOOKS:
+        path = ("blocks",) if ("blocks",) in source.values else ("sequential",)
+        text = f"a sequential study starts with one of {looks} blocks, not {spec.blocks}"
+        yield Fault(position=source.at_value(path), text=text)
+    if spec.sequential.most not in LOOKS:
+        text = f"a sequential study ends with one of {looks} blocks, not {spec.sequential.most}"
+        yield Fault(position=source.at_value(("sequential", "most")), text=text)
 
 
 def margins(

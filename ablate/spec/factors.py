@@ -9,7 +9,7 @@ from ablate.core.optimization import OffMeans, OptimizationInfo
 from ablate.core.study import Factor
 from ablate.spec.errors import Fault, clean, did_you_mean
 from ablate.spec.models import OptimizationSection
-from ablate.spec.names import Names
+from ablate.spec.names import Names, file_digest
 from ablate.spec.source import Source
 
 
@@ -64,4 +64,5 @@ def _factor(
         on=section.on or info.on,
         setting=section.use,
         path=path,
+        digest=file_digest(path),
     )

@@ -11,8 +11,8 @@ from ablate.spec.errors import Fault, clean, did_you_mean
 from ablate.spec.models import KINDS
 from ablate.spec.source import Path, Source
 
-FEWEST_VARYING = {"factorial": 1, "ladder": 2, "leave-one-out": 1, "add-one-in": 1}
-MOST_VARYING = {"factorial": 8}
+FEWEST_VARYING = {"factorial": 1, "fraction": 4, "ladder": 2, "leave-one-out": 1, "add-one-in": 1}
+MOST_VARYING = {"factorial": 8, "fraction": 9}
 MOST_CELLS = 512
 
 
@@ -49,15 +49,16 @@ def read_layout(
     layout = Layout()
     if value in KINDS:
         layout.kind = cast(DesignKind, value)
-        layout.faults += _number_of_varying(layout.kind, factors, source) if complete else ()
+        if complete:
+            layout.faults += _number_of_varying(layout.kind, factors, source)
+        if complete and value == "fraction" and not layout.faults:
+            layout.faults += _number_of_acting(factors, device, compile_step, source)
     else:
         layout.faults.append(Fault(position=source.at_value(("design",)), text=_wrong_kind(value)))
     return layout
 
 
 def _wrong_kind(value: Any) -> str:
-    if value == "fraction":
-        return "a fraction design is not available yet; write factorial or leave-one-out"
     if isinstance(value, str):
         return f"unknown design '{clean(value)}'{did_you_mean(value, KINDS)}"
     return f"expected one of {', '.join(KINDS)}, or a list of cells such as [eager, naive, full]"
@@ -78,6 +79,23 @@ def _number_of_varying(kind: str, factors: tuple[Factor, ...], source: Source) -
             position=where,
             text=f"a {kind} design of {varying} optimizations has {2**varying} cells; set at most "
             f"{MOST_VARYING[kind]} to 'both', or write leave-one-out",
+        )
+
+
+def _number_of_acting(
+    factors: tuple[Factor, ...], device: str, compile_step: bool, source: Source
+) -> Iterable[Fault]:
+    """A half of three or fewer mixes main effects up with pairs; the whole is small then."""
+    acting = [
+        f for f in factors
+        if f.setting == "both" and f.info.acts_in(execution="compiled", compile_step=compile_step, device=device)
+    ]  # fmt: skip
+    fewest = FEWEST_VARYING["fraction"]
+    if len(acting) < fewest:
+        yield Fault(
+            position=source.at_value(("design",)),
+            text=f"a fraction needs at least {fewest} optimizations that act in compiled cells on this device, here "
+            f"{len(acting)} do; write factorial, it has {2 ** len(acting)} compiled cells",
         )
 
 

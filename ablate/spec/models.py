@@ -20,7 +20,7 @@ from pydantic.json_schema import JsonDict
 STUDY_NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 DURATION = re.compile(r"^(?:(\d{1,4})\s*h)?\s*(?:(\d{1,5})\s*m(?:in)?)?\s*(?:(\d{1,7})\s*s)?$")
 LONGEST_TRIAL_S = 7 * 24 * 3600.0
-KINDS = ("factorial", "ladder", "leave-one-out", "add-one-in")
+KINDS = ("factorial", "fraction", "ladder", "leave-one-out", "add-one-in")
 
 Positive = Annotated[float, Field(gt=0, le=1e6)]
 Interval = Annotated[list[Positive], Field(min_length=2, max_length=2)]
@@ -170,6 +170,16 @@ class TrainingSection(Section):
         default=None, description="Rows scored after training; left out, all."
     )
 
+    @field_validator("schedule", mode="before")
+    @classmethod
+    def _needs_no_metric(cls, value: Any) -> Any:
+        if isinstance(value, str) and "plateau" in value.lower():
+            raise ValueError(
+                "ReduceLROnPlateau needs a validation metric while it trains, and a timed trial validates only at "
+                "its end; take constant, linear or cosine"
+            )
+        return value
+
 
 class LoaderSection(Section):
     """How batches reach the model."""
@@ -192,6 +202,19 @@ class EquivalenceSection(Section):
     windows: Annotated[list[Window], Field(max_length=20)] = Field(
         default=[0], description="Steps where runs restart."
     )
+
+
+class SequentialSection(Section):
+    """Add whole blocks until the intervals are narrow enough."""
+
+    expects: ClassVar[str] = "a mapping such as {target: 0.02}"
+    target: Annotated[float, Field(gt=0, le=1)] = Field(
+        description="Wanted half-width of the widest simultaneous interval; 0.02 is 2 %."
+    )
+    response: Literal["steady", "horizon_warm", "horizon_cold"] = Field(
+        default="steady", description="The time whose intervals decide."
+    )
+    most: int = Field(default=40, ge=5, le=40, description="Most blocks: 5, 8, 12, 20 or 40.")
 
 
 class TrackingSection(Section):
@@ -240,6 +263,9 @@ class SpecFile(Section):
     )
     blocks: int = Field(
         default=5, ge=1, le=1000, description="Passes over all cells, each with its own seed."
+    )
+    sequential: SequentialSection | None = Field(
+        default=None, description="Add blocks until the intervals are narrow enough; left out, a fixed number."
     )
     seed: int = Field(default=0, ge=0, lt=2**31, description="Seed of the first block.")
     timing: TimingSection = TimingSection()

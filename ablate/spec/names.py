@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -105,3 +106,8 @@ def _known(kind: str, name: str, known: Mapping[str, Info]) -> Found[Info]:
     if name in known:
         return Found(info=known[name])
     raise UserError(f"unknown {kind} '{clean(name)}'{did_you_mean(name, known)}")
+
+
+def file_digest(path: str | None) -> str | None:
+    """Digest (16 hex digits) of an outside file; None for a built-in name."""
+    return None if path is None else hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]

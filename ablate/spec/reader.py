@@ -10,7 +10,7 @@ from ablate.core.catalog import Catalog
 from ablate.core.errors import UserError
 from ablate.core.study import Study
 from ablate.spec.assemble import Draft, assemble
-from ablate.spec.checks import data_faults, loader_faults, margins, read_workloads
+from ablate.spec.checks import data_faults, loader_faults, margins, read_workloads, sequential_faults
 from ablate.spec.errors import Fault, SpecError
 from ablate.spec.factors import read_factors
 from ablate.spec.layout import read_layout
@@ -110,6 +110,7 @@ def _check(source: Source, device: Device, names: Names) -> tuple[Draft | None, 
     faults += layout.faults
     faults += data_faults(spec.data, source)
     faults += loader_faults(spec.loader, source)
+    faults += sequential_faults(spec, source)
     margin, found = margins(spec.equivalence, workloads, names, source)
     faults += found
     if faults:

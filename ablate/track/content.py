@@ -179,6 +179,8 @@ def _tags(record: TrialRecord, arm: str) -> dict[str, str]:
     if record.data is not None:
         tags["ablate.dataset_digest"] = record.data.dataset_digest
         tags["ablate.stream_hash"] = record.data.stream_hash
+    if record.emulations:
+        tags["ablate.emulations"] = "; ".join(f"{name}: {label}" for name, label in record.emulations.items())
     if record.failure is not None:
         tags["ablate.reason"] = record.failure.reason
         tags["mlflow.note.content"] = plain_markdown(f"{record.status}: {record.failure.reason}")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 METRICS_PER_BATCH = 1000
 PARAMS_PER_BATCH = 100
-TRIAL_FILES = ("record.json", "series.parquet", "stderr.txt")
+TRIAL_FILES = ("record.json", "series.parquet", "stderr.txt", "evidence.json")
 PARENT = "mlflow.parentRunId"
 UPLOADED = "ablate.uploaded"
 DIGEST = "ablate.record_digest"

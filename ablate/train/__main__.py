@@ -1,4 +1,7 @@
-"""`python -m ablate.train trial REQUEST.json` trains one cell; `prepare STUDY.json` makes its data and graph."""
+"""`python -m ablate.train trial REQUEST.json` trains one cell; `prepare STUDY.json` makes its data and graph.
+
+`probe REQUEST.json` trains a few untimed steps for a diagnosis.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,15 @@ def main(arguments: list[str]) -> int:
     """Dispatch; returns the exit code: 0 also for a trial that failed and was recorded, 1 for a user error."""
     from ablate.core.errors import AblateError
 
-    if len(arguments) != 2 or arguments[0] not in ("trial", "prepare"):
+    if len(arguments) != 2 or arguments[0] not in ("trial", "prepare", "probe"):
         print(__doc__, file=sys.stderr)
         return 1
     command, path = arguments[0], Path(arguments[1])
     try:
         if command == "prepare":
             _prepare(path)
+        elif command == "probe":
+            _probe(path)
         else:
             from ablate.core.request import TrialRequest
             from ablate.records.store import read_json
@@ -45,6 +50,14 @@ def _prepare(study_json: Path) -> None:
     graph = load_graph(study.data, lambda sentence: print(sentence, flush=True))
     sizes = ", ".join(f"{name} {graph.data[name].num_nodes:,}" for name in graph.data.node_types)
     print(f"graph {graph.digest[:12]}: {sizes}", flush=True)
+
+
+def _probe(request_json: Path) -> None:
+    from ablate.core.diagnosis import ProbeRequest
+    from ablate.records.store import read_json
+    from ablate.train.probe import execute_probe
+
+    execute_probe(read_json(request_json, ProbeRequest))
 
 
 if __name__ == "__main__":

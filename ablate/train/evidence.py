@@ -28,16 +28,16 @@ class CompileWatch:
         dynamo_utils.set_compilation_metrics_limit(NO_LIMIT)
         dynamo_utils.clear_compilation_metrics()
         dynamo_utils.counters.clear()
-        self._places: list[tuple[int, str]] = []
+        self._places: list[tuple[int, str, dict[str, int]]] = []
         self._breaks: Counter[tuple[str, str]] = Counter()
         self._seen_breaks: Counter[str] = Counter()
 
-    def note(self, step: int, function: str) -> None:
-        """Attribute the compilations since the last call to `function` during `step`."""
+    def note(self, step: int, function: str, batch: Any = None) -> None:
+        """Attribute the compilations since the last call to `function` during `step`, which trained on `batch`."""
         new = len(dynamo_utils._compilation_metrics) - len(self._places)
         if not new:
             return
-        self._places.extend([(step, function)] * new)
+        self._places.extend([(step, function, batch_sizes(batch))] * new)
         breaks = Counter({str(reason): count for reason, count in dynamo_utils.counters["graph_break"].items()})
         for reason, count in (breaks - self._seen_breaks).items():
             self._breaks[function, reason] += count
@@ -49,7 +49,7 @@ class CompileWatch:
 
         Recordings of CUDA Graphs are left out: with a size per batch they never end, and they are part of the epoch.
         """
-        return [step for step, _, metrics in self._placed() if not metrics.is_runtime]
+        return [step for step, _, _, metrics in self._placed() if not metrics.is_runtime]
 
     def collect(self, *, compiled: bool) -> Evidence:
         """Gather everything the compiler recorded.
@@ -66,7 +66,7 @@ class CompileWatch:
             "graphs": dynamo_utils.counters["stats"]["unique_graphs"],
             "graph_breaks": sum(count for (function, _), count in self._breaks.items() if function == "forward"),
             "limit_hits": len(limits),
-            "compile_s": sum((metrics.duration_us or 0) / 1e6 for _, _, metrics in self._placed()),
+            "compile_s": sum((metrics.duration_us or 0) / 1e6 for _, _, _, metrics in self._placed()),
         }
         for function in FUNCTIONS:
             own = [event for event in events if event.function == function]
@@ -76,21 +76,37 @@ class CompileWatch:
             counters |= _cudagraph_counters()
         return Evidence(events=tuple(events), graph_breaks=breaks, limit_hits=tuple(limits), counters=counters)
 
-    def _placed(self) -> list[tuple[int, str, Any]]:
-        return [(step, function, metrics) for (step, function), metrics
+    def _placed(self) -> list[tuple[int, str, dict[str, int], Any]]:
+        return [(*place, metrics) for place, metrics
                 in zip(self._places, dynamo_utils.get_compilation_metrics(), strict=False)]
 
     def _events(self) -> list[CompileEvent]:
         """Compilations that made a graph; frames without one (wrappers, resume stubs) cost nothing and are left out."""
         return [
             CompileEvent(step=step, function=function, seconds=m.entire_frame_compile_time_s or 0.0,
-                         reason=_clean(m.recompile_reason), failure=_clean(m.fail_reason))
-            for step, function, m in self._placed() if m.graph_op_count and not _is_limit(m)
+                         reason=_clean(m.recompile_reason), failure=_clean(m.fail_reason), sizes=sizes)
+            for step, function, sizes, m in self._placed() if m.graph_op_count and not _is_limit(m)
         ]
 
     def _limit_hits(self) -> list[LimitHit]:
-        return [LimitHit(step=step, function=function, message=_clean(m.fail_reason) or "")
-                for step, function, m in self._placed() if _is_limit(m)]
+        return [LimitHit(step=step, function=function, message=_clean(m.fail_reason) or "", sizes=sizes)
+                for step, function, sizes, m in self._placed() if _is_limit(m)]
+
+
+def batch_sizes(batch: Any) -> dict[str, int]:
+    """Nodes by type and edges by `source relation target` of a batch; keys of a tuple's later parts are numbered.
+
+    A batch that is not made of graphs has no sizes.
+    """
+    sizes: dict[str, int] = {}
+    for index, part in enumerate(batch if isinstance(batch, (tuple, list)) else (batch,)):
+        prefix = f"{index}/" if index else ""
+        for name in getattr(part, "node_types", ()):
+            ids = part[name].get("n_id")
+            sizes[prefix + name] = int(part[name].num_nodes if ids is None else ids.numel())
+        for edge_type in getattr(part, "edge_types", ()):
+            sizes[prefix + " ".join(edge_type)] = int(part[edge_type].edge_index.size(1))
+    return sizes
 
 
 def _is_limit(metrics: Any) -> bool:

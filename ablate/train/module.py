@@ -32,20 +32,25 @@ class TrainingModule(lightning.LightningModule):
         stepper: Optimizer, schedule and step.
         recipe: Metric and copy policies.
         num_steps: Steps of the whole trial.
-        note: Called with (step, function) after `forward` with its backward pass, and after `optimizer_step`.
+        note: Called with (step, function, batch) after `forward` with its backward pass, and after `optimizer_step`.
     """
 
     def __init__(self, workload: Workload, forward: Forward, stepper: Stepper, recipe: Recipe, num_steps: int,
-                 device: torch.device, note: Callable[[int, str], None]) -> None:
+                 device: torch.device, note: Callable[[int, str, Any], None]) -> None:
         super().__init__()
         self.automatic_optimization = False
         self.model = workload.model
         self._workload, self._stepper, self._recipe, self._note = workload, stepper, recipe, note
         self._forward = (forward,)
         self._losses = torch.full((num_steps,), float("nan"), device=device)
-        self.running_loss = make_running_loss(recipe.metric_policy, device)
+        self.running_loss = make_running_loss(recipe, device)
         self.learning_rates: list[Any] = []
         self.step_ends_s: list[float] = []
+
+    @property
+    def forward_function(self) -> Forward:
+        """The inner module as the cell runs it."""
+        return self._forward[0]
 
     def configure_optimizers(self) -> None:
         """The stepper owns the optimizer, so that Lightning neither wraps nor traces it."""
@@ -59,10 +64,10 @@ class TrainingModule(lightning.LightningModule):
         self._stepper.optimizer.zero_grad(set_to_none=True)
         loss = self._workload.loss(self._forward[0], batch)
         loss.backward()  # type: ignore[no-untyped-call]
-        self._note(step, "forward")
+        self._note(step, "forward", batch)
         self.learning_rates.append(self._stepper.learning_rate())
         self._stepper.step()
-        self._note(step, "optimizer_step")
+        self._note(step, "optimizer_step", batch)
         self._stepper.advance_schedule()
         self._losses[step].copy_(loss.detach(), non_blocking=True)
         self.running_loss.update(loss, num_seeds(batch))

@@ -23,11 +23,24 @@ class Stepper:
         optimizer: Holds parameters and learning rate.
         step: Updates the parameters; compiled when the recipe says so.
         advance_schedule: Sets the next learning rate.
+        first_rate: Learning rate of step 0.
     """
 
     optimizer: torch.optim.Optimizer
     step: Callable[[], None]
     advance_schedule: Callable[[], None]
+    first_rate: float
+
+    def rewind_rate(self) -> None:
+        """Set the learning rate of step 0 again, in the object that is there.
+
+        A schedule may end at 0, where the compiled step of Adam divides by it and makes NaN.
+        """
+        for group in self.optimizer.param_groups:
+            if isinstance(group["lr"], torch.Tensor):
+                group["lr"].fill_(self.first_rate)
+            else:
+                group["lr"] = self.first_rate
 
     def learning_rate(self) -> Any:
         """The current rate as a float, or a copy of the tensor (reading a device tensor would stall the device)."""
@@ -71,7 +84,8 @@ def make_stepper(parameters: Iterable[torch.nn.Parameter], recipe: Recipe, train
             optimizer, lambda step: schedule_factor(training.schedule, step, num_steps)
         )
         advance = scheduler.step
-    return Stepper(optimizer=optimizer, step=_compile_step(optimizer, recipe), advance_schedule=advance)
+    return Stepper(optimizer=optimizer, step=_compile_step(optimizer, recipe), advance_schedule=advance,
+                   first_rate=lr)
 
 
 def _compile_step(optimizer: torch.optim.Optimizer, recipe: Recipe) -> Callable[[], None]:

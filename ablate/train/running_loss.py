@@ -7,6 +7,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from ablate.core.recipe import Recipe
+
 
 class RunningLoss(Protocol):
     """Accumulates the mean loss that a training script prints after each epoch."""
@@ -21,30 +23,21 @@ class RunningLoss(Protocol):
         """Start anew."""
 
 
-class SyncingLoss:
-    """As users write it: `loss.item()` every step, and a torchmetrics mean that checks its input for NaN."""
+class ReadingLoss:
+    """As users write it: `loss.item()` in every step."""
 
-    def __init__(self, device: torch.device) -> None:
-        from torchmetrics import MeanMetric
-
-        self._metric = MeanMetric().to(device)
+    def __init__(self) -> None:
         self.reset()
 
     def update(self, loss: Tensor, weight: int) -> None:
         self._total += loss.detach().item() * weight
         self._count += weight
-        self._metric.update(loss.detach(), weight)
 
     def compute(self) -> float:
         return self._total / self._count if self._count else float("nan")
 
-    def validated(self) -> float:
-        """The same mean from torchmetrics (float32)."""
-        return float(self._metric.compute())
-
     def reset(self) -> None:
         self._total, self._count = 0.0, 0
-        self._metric.reset()
 
 
 class OnDeviceLoss:
@@ -65,6 +58,35 @@ class OnDeviceLoss:
         self._total, self._count = torch.zeros((), dtype=torch.float64, device=self._device), 0
 
 
-def make_running_loss(policy: str, device: torch.device) -> RunningLoss:
-    """Return the accumulator of a recipe's metric policy: `syncing` or `on-device`."""
-    return SyncingLoss(device) if policy == "syncing" else OnDeviceLoss(device)
+class ValidatedLoss:
+    """Another running loss with a torchmetrics mean beside it, which checks its input for NaN in every step.
+
+    Its check cannot be switched off: `nan_strategy="disable"` drops the weights, so the way without syncs is to do
+    without it.
+    """
+
+    def __init__(self, inner: RunningLoss, device: torch.device) -> None:
+        from torchmetrics import MeanMetric
+
+        self._inner, self._metric = inner, MeanMetric().to(device)
+
+    def update(self, loss: Tensor, weight: int) -> None:
+        self._inner.update(loss, weight)
+        self._metric.update(loss.detach(), weight)
+
+    def compute(self) -> float:
+        return self._inner.compute()
+
+    def validated(self) -> float:
+        """The same mean from torchmetrics (float32)."""
+        return float(self._metric.compute())
+
+    def reset(self) -> None:
+        self._inner.reset()
+        self._metric.reset()
+
+
+def make_running_loss(recipe: Recipe, device: torch.device) -> RunningLoss:
+    """Return the accumulator of a recipe's `metric_policy` and `mean_metric`."""
+    loss: RunningLoss = ReadingLoss() if recipe.metric_policy == "syncing" else OnDeviceLoss(device)
+    return ValidatedLoss(loss, device) if recipe.mean_metric == "validating" else loss

@@ -14,21 +14,19 @@ from typing import Any
 import torch
 
 from ablate.core.errors import AblateError
-from ablate.core.evidence import Evidence
 from ablate.core.record import DataStamp, Failure, Identity, Status, TrialRecord
 from ablate.core.request import TrialRequest
 from ablate.core.serialize import to_dict
 from ablate.core.study import Study
 from ablate.core.units import BYTES_PER_GIB
 from ablate.data.graph import Graph, load_graph
-from ablate.records.store import read_study, write_record, write_series
-from ablate.train.audit import audit_step
+from ablate.records.store import read_study, write_json, write_record, write_series
 from ablate.train.clock import summarize_times
 from ablate.train.environment import describe_environment
-from ablate.train.module import move_batch, num_seeds
+from ablate.train.module import move_batch
 from ablate.train.progress import ProgressPipe
-from ablate.train.running_loss import make_running_loss
 from ablate.train.session import Session, apply_settings, open_session
+from ablate.train.untimed import add_untimed
 
 
 def execute_trial(request: TrialRequest) -> TrialRecord:
@@ -44,6 +42,7 @@ def execute_trial(request: TrialRequest) -> TrialRecord:
     except Exception as error:  # noqa: BLE001 -- whatever a workload or the compiler raises is the trial's result
         record = _failed(record, f"{type(error).__name__}: {_first_line(error)}", traceback.format_exc())
     record = replace(record, ended_at=_now())
+    write_json(folder / "evidence.json", record.evidence)  # a copy for people; the record holds it too
     write_record(folder, record)
     progress.send("done", status=record.status)
     return record
@@ -72,7 +71,7 @@ def _train(request: TrialRequest, study: Study, progress: ProgressPipe, record: 
     progress.send("validate")
     record = replace(record, metric=session.workload.evaluate(lambda b: move_batch(b, device, non_blocking=False)))
     progress.send("audit")
-    return replace(record, evidence=_audited(record.evidence, session, request))
+    return replace(record, evidence=add_untimed(record.evidence, session, request.recipe))
 
 
 def _with_training(record: TrialRecord, request: TrialRequest, study: Study, session: Session, graph: Graph,
@@ -100,22 +99,6 @@ def _with_training(record: TrialRecord, request: TrialRequest, study: Study, ses
         peak_device_memory_gib=torch.cuda.max_memory_allocated(session.device) / BYTES_PER_GIB
         if session.device.type == "cuda" else None,
     )
-
-
-def _audited(evidence: Evidence, session: Session, request: TrialRequest) -> Evidence:
-    """Add the would-be syncs of one eager training step, optimizer step left out (Adam reads its own CPU counter)."""
-    batch = move_batch(session.dataset[0], session.device, non_blocking=False)
-    running = make_running_loss(request.recipe.metric_policy, session.device)
-    workload = session.workload
-
-    def step() -> None:
-        loss = workload.loss(workload.model, batch)
-        loss.backward()  # type: ignore[no-untyped-call]
-        running.update(loss, num_seeds(batch))
-
-    sources = audit_step(step)
-    counters = {**evidence.counters, "syncs_per_step": sum(sources.values())}
-    return replace(evidence, counters=counters, sync_sources=sources)
 
 
 def _step_seconds(epoch_starts: list[float], step_ends: list[float], steps_per_epoch: int
@@ -147,9 +130,12 @@ def _blank_record(request: TrialRequest, study: Study) -> TrialRecord:
         arms=designed.arms, block=trial.block, seed=trial.seed, order=trial.order, attempt=request.attempt,
     )
     expectations: Mapping[str, Any] = {f.name: [to_dict(e) for e in f.info.expectations] for f in study.factors}
+    emulations = {f.name: label for f in study.factors
+                  if (label := f.info.emulations.get(designed.cell.levels.get(f.name, "")))}
     now = _now()
     return TrialRecord(identity=identity, status="failed", started_at=now, ended_at=now,
-                       cache_state=request.cache_state, recipe=to_dict(request.recipe), expectations=expectations)
+                       cache_state=request.cache_state, recipe=to_dict(request.recipe), expectations=expectations,
+                       emulations=emulations)
 
 
 def _failed(record: TrialRecord, reason: str, trace: str) -> TrialRecord:

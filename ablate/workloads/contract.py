@@ -57,7 +57,7 @@ class Workload(ABC):
     def __init__(self, context: WorkloadContext) -> None:
         self.context = context
         sampler = make_sampler(context.graph.data, context.training.num_neighbors)
-        self.subgraphs = SubgraphSampler(context.graph, sampler)
+        self.subgraphs = SubgraphSampler(context.graph, sampler, unique=context.recipe.encode_unique)
 
     @abstractmethod
     def train_parts(self, num_batches: int, generator: np.random.Generator) -> Parts:

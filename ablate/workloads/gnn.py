@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -92,7 +93,14 @@ class TemporalGNN(torch.nn.Module):
         recipe: Gives the key style.
         out_channels: Outputs per seed.
         embedded: Node types with a learned vector per node (shallow embedding).
+
+    Attributes:
+        stages: Submodule -> stage that its time counts for.
     """
+
+    stages: Mapping[str, str] = MappingProxyType(
+        {"encoder": "encoding", "temporal_encoder": "encoding", "gnn": "message passing", "head": "head"}
+    )
 
     def __init__(self, graph: Graph, training: Training, recipe: Recipe, out_channels: int,
                  embedded: tuple[str, ...] = ()) -> None:
@@ -116,10 +124,15 @@ class TemporalGNN(torch.nn.Module):
             torch.nn.init.normal_(embedding.weight, std=0.1)  # type: ignore[arg-type]
 
     def forward(self, target: str, frames: dict[str, TensorFrame], edges: dict[Any, Tensor],
-                times: dict[str, Tensor], seed_of: dict[str, Tensor], seed_time: Tensor, node_ids: dict[str, Tensor]
-                ) -> Tensor:
-        """Return (S, out_channels) for the seeds, which are the first S nodes of type `target`."""
+                times: dict[str, Tensor], seed_of: dict[str, Tensor], seed_time: Tensor, node_ids: dict[str, Tensor],
+                row_of: dict[str, Tensor]) -> Tensor:
+        """Return (S, out_channels) for the seeds, which are the first S nodes of type `target`.
+
+        `row_of` (N,) names the row of `frames` that a node has; empty where every node has a row of its own.
+        """
         x = self.encoder(frames)
+        for name, rows in row_of.items():
+            x[name] = x[name].index_select(0, rows)
         for name, relative in self.temporal_encoder(seed_time, times, seed_of).items():
             x[name] = x[name] + relative
         for name, embedding in self.embeddings.items():
@@ -137,4 +150,5 @@ def make_inputs(batch: HeteroData, recipe: Recipe, embedded: tuple[str, ...] = (
     times = {name: batch[name].time for name in batch.node_types if "time" in batch[name]}
     seed_of = {name: batch[name].batch for name in times}
     node_ids = {name: batch[name].n_id for name in embedded}
-    return target, frames, edges, times, seed_of, batch[target].seed_time, node_ids
+    row_of = {name: batch[name].row_of for name in batch.node_types} if recipe.encode_unique else {}
+    return target, frames, edges, times, seed_of, batch[target].seed_time, node_ids, row_of

@@ -99,7 +99,17 @@ def test_flags_name_the_step_where_the_compiler_was_left() -> None:
     hit = LimitHit(step=9, function="forward", message="recompile_limit")
     event = CompileEvent(step=3, function="optimizer_step", seconds=1.0, failure="cannot")
     naive = replace(records["naive"], evidence=Evidence(limit_hits=(hit,), events=(event,)))
-    assert flags(naive) == ("not really compiled: optimizer_step eager after step 3",)
+    assert flags(naive) == (
+        "not really compiled: optimizer_step eager after step 3",
+        "not really compiled: forward eager after step 9",
+    )
+    sized = replace(hit, sizes={"customer": 64, "article": 120, "customer buys article": 300, "x y z": 4})
+    kernel = CompileEvent(step=0, function="forward", seconds=1.0, sizes={"customer": 64, "article": 7, "x y z": 1})
+    static = replace(records["naive"], evidence=Evidence(limit_hits=(sized,), events=(kernel,)))
+    assert flags(static) == (
+        "not really compiled: forward eager after step 9; limit hit by customer 64, article 120; 304 edges, "
+        "after kernels for customer 64, article 7; 1 edges",
+    )
     assert records["full"].times is not None
     restless = replace(records["full"], times=replace(records["full"].times, steady_s=None, horizon_s=None))
     assert flags(restless) == ("no steady state",)

@@ -112,14 +112,14 @@ def test_leave_one_out_and_add_one_in():
         assert names == ["eager", "naive", "full", *expected]
 
 
-def test_fixed_optimizations_are_set_in_compiled_cells_only():
+def test_fixed_optimizations_are_set_wherever_they_act():
     factors = make_factors(["dynamic_shapes"]) + make_factors(["sync_free"], setting="on")
     design = make_design(make_study(factors=factors))
     assert [(cell.name, cell.effective_key) for cell in design.cells] == [
-        ("eager", "eager[sync_free=syncing]"),
+        ("eager", "eager[sync_free=sync-free]"),
         ("naive", "compiled[dynamic_shapes=automatic,sync_free=sync-free]"),
         ("full", "compiled[dynamic_shapes=dynamic,sync_free=sync-free]"),
-        ("eager-again", "eager[sync_free=syncing]#1"),
+        ("eager-again", "eager[sync_free=sync-free]#1"),
         ("full-again", "compiled[dynamic_shapes=dynamic,sync_free=sync-free]#1"),
     ]
     assert [cell.on for cell in design.cells[1:3]] == [("sync_free",), ("dynamic_shapes", "sync_free")]

@@ -13,7 +13,8 @@ from ablate.core.cell import Design
 from ablate.core.contrast import Contrast, Refusal
 from ablate.core.study import ExplicitCell
 from ablate.design.cells import make_design
-from ablate.design.contrasts import make_contrasts, shapley_weights
+from ablate.design.contrasts import make_contrasts
+from ablate.design.game import shapley_weights
 from builders import make_factors, make_study
 
 A, B, C = (frozenset({name}) for name in "abc")
@@ -183,7 +184,7 @@ def test_arms_only_design_knows_total_and_compile() -> None:
     measured = {c.kind for c in contrasts if c.weights}
     assert measured == {"total", "compile"}
     assert {r.kind for r in refusals} == {
-        "optimization", "layer", "leave-one-out", "add-one-in", "eager-optimization", "a/a"
+        "optimization", "layer", "interaction", "leave-one-out", "add-one-in", "eager-optimization", "a/a"
     }  # fmt: skip
 
 

@@ -39,13 +39,15 @@ def factorial(tmp_path_factory: pytest.TempPathFactory) -> tuple[StudyPaths, Res
 
 
 def test_the_folder_is_the_registry() -> None:
-    assert list(figure_modules()) == ["waterfall", "arms", "loss-curves", "time-ledger", "trials"]
+    assert list(figure_modules()) == [
+        "waterfall", "arms", "ladder-orders", "interactions", "loss-curves", "time-ledger", "trials"
+    ]  # fmt: skip
 
 
 def test_every_figure_is_drawn_with_the_same_bytes_twice(factorial: tuple[StudyPaths, Results]) -> None:
     paths, results = factorial
     first = {name: path.read_bytes() for name, path in render(paths, results).items()}
-    assert len(first) == 5
+    assert len(first) == 7
     assert {name: path.read_bytes() for name, path in render(paths, results).items()} == first
     for content in first.values():
         assert ElementTree.fromstring(content).tag.endswith("svg")
@@ -116,7 +118,7 @@ def test_hostile_names_are_printed_not_interpreted(tmp_path: Path) -> None:
     workload = WorkloadChoice(info=replace(WORKLOADS[CHURN], name=HOSTILE, title=HOSTILE))
     study = make_study(blocks=1, factors=(*make_factors(["dynamic_shapes"]), odd), workloads=(workload,))
     paths, results = analyzed(tmp_path, study)
-    assert len(render(paths, results)) == 5
+    assert len(render(paths, results)) == 7
     assert "\n" not in style.label(HOSTILE) and len(style.label(HOSTILE)) <= style.LONGEST_LABEL
 
 

@@ -10,17 +10,20 @@ from ablate.core.recipe import Recipe, compose_recipe
 from ablate.core.registry import load_kind
 
 MODULES = load_kind("optimizations")
+GUIDE = ("dynamic_shapes", "tensor_lr", "string_keys", "no_cuda_graphs", "sync_free")
+PARTS = ("sync_metrics", "sync_torchmetrics", "sync_output_size")
 LEVELS = [(name, level) for name, module in MODULES.items() for level in module.INFO.levels]
 COUNTERS = {
     "compiles.forward", "compiles.optimizer_step", "recompiles.forward", "recompiles.optimizer_step", "graphs",
     "graph_breaks", "limit_hits", "cudagraph_recordings", "cudagraph_skips", "syncs_per_step", "compile_s",
+    "encoded_rows",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_info_is_complete(name):
     info = MODULES[name].INFO
-    assert info.title and info.source and info.layer in LAYERS
+    assert info.title and info.source and (info.layer in LAYERS or name == "encode_unique")
     assert all(sentence[0].isupper() and sentence.endswith(".") for sentence in info.levels.values())
     assert info.on not in info.off.values()
     assert set(info.off) == {"today", "guide"}
@@ -73,7 +76,7 @@ def test_off_today_is_the_recipe_of_a_user_without_the_advice(name):
 
 
 def test_all_five_on_give_the_recipe_of_the_guide():
-    changes = [(name, module.apply, module.INFO.on) for name, module in MODULES.items()]
+    changes = [(name, MODULES[name].apply, MODULES[name].INFO.on) for name in GUIDE]
     assert compose_recipe(Recipe(execution="compiled"), changes) == Recipe(
         execution="compiled",
         forward_dynamic=True,
@@ -81,12 +84,13 @@ def test_all_five_on_give_the_recipe_of_the_guide():
         lr_kind="tensor",
         key_style="string",
         metric_policy="on-device",
+        mean_metric="on-device",
         output_size=True,
     )
 
 
 def test_all_five_at_the_guides_off_give_its_starting_point():
-    changes = [(name, module.apply, module.INFO.off["guide"]) for name, module in MODULES.items()]
+    changes = [(name, MODULES[name].apply, MODULES[name].INFO.off["guide"]) for name in GUIDE]
     assert compose_recipe(Recipe(execution="compiled"), changes) == Recipe(
         execution="compiled",
         forward_dynamic=False,
@@ -95,12 +99,13 @@ def test_all_five_at_the_guides_off_give_its_starting_point():
         step_dynamo_config={"specialize_float": True},
         key_style="tuple-breaking",
         metric_policy="syncing",
+        mean_metric="validating",
         output_size=False,
     )
 
 
 def test_the_layers_are_those_of_the_design():
-    layers = {name: module.INFO.layer for name, module in MODULES.items()}
+    layers = {name: MODULES[name].INFO.layer for name in GUIDE}
     assert layers == {
         "dynamic_shapes": "compiler input",
         "tensor_lr": "compiler input",
@@ -108,3 +113,15 @@ def test_the_layers_are_those_of_the_design():
         "no_cuda_graphs": "compiler output",
         "sync_free": "runtime",
     }
+
+
+def test_the_parts_of_sync_free_add_up_to_it():
+    changes = [(name, MODULES[name].apply, MODULES[name].INFO.on) for name in PARTS]
+    assert compose_recipe(Recipe(), changes) == MODULES["sync_free"].apply(Recipe(), "sync-free")
+    off = [(name, MODULES[name].apply, MODULES[name].INFO.off["today"]) for name in PARTS]
+    assert compose_recipe(Recipe(), off) == MODULES["sync_free"].apply(Recipe(), "syncing")
+
+
+def test_copies_are_no_part_of_the_guide():
+    assert MODULES["copies"].apply(Recipe(), "non-blocking") == Recipe(copy_policy="non-blocking")
+    assert MODULES["sync_free"].apply(Recipe(), "sync-free").copy_policy == "blocking"

@@ -6,16 +6,17 @@ import shutil
 from pathlib import Path
 
 import pytest
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState
 
 from ablate.core.cell import PlannedTrial
 from ablate.core.errors import StoredDataError
 from ablate.core.paths import StudyPaths
-from ablate.core.record import Failure, Identity, Status, Times, TrialRecord
 from ablate.records.store import write_record
+from ablate.run.journal import open_journal
 from ablate.run.leases import is_running
 from ablate.run.ledger import Claim, Held, Ledger
-from run_parts import make_run
+from builders import make_workloads
+from run_parts import make_record, make_run
 
 
 def make_ledger(folder: Path) -> tuple[Ledger, tuple[PlannedTrial, ...], StudyPaths]:
@@ -24,40 +25,10 @@ def make_ledger(folder: Path) -> tuple[Ledger, tuple[PlannedTrial, ...], StudyPa
     return Ledger(study, paths), trials, paths
 
 
-def make_record(trial: PlannedTrial, *, status: Status = "completed", attempt: int = 1) -> TrialRecord:
-    cell = trial.cell.cell
-    times = Times(
-        epoch_s=(0.5,),
-        steady_s=0.25,
-        steady_epochs=(0,),
-        startup_s=0.0,
-        horizon_s=2.5,
-        horizon_epochs=10,
-        compile_s=0.0,
-        loader_wait_s=(0.0,),
-        first_step_s=0.1,
-    )
-    return TrialRecord(
-        identity=Identity(
-            study="test-study",
-            study_hash="0",
-            key=trial.key,
-            workload=trial.workload,
-            execution=cell.execution,
-            levels=dict(cell.levels),
-            effective_key=trial.cell.effective_key,
-            arms=trial.cell.arms,
-            block=trial.block,
-            seed=trial.seed,
-            order=trial.order,
-            attempt=attempt,
-        ),
-        status=status,
-        failure=None if status == "completed" else Failure(reason="planted"),
-        started_at="2026-01-01T00:00:00+00:00",
-        ended_at="2026-01-01T00:00:01+00:00",
-        times=times if status == "completed" else None,
-    )
+def entries_of(folder: Path) -> list[FrozenTrial]:
+    """Every entry of the journal, in order (several per key after lost leases and retries)."""
+    study, paths = _study_and_paths(folder)
+    return open_journal(paths.ledger, study.name)[1].get_trials()
 
 
 def claimed(ledger: Ledger, trials: tuple[PlannedTrial, ...]) -> Claim:
@@ -69,7 +40,7 @@ def claimed(ledger: Ledger, trials: tuple[PlannedTrial, ...]) -> Claim:
 def test_enqueue_adds_each_key_once(tmp_path: Path) -> None:
     ledger, trials, _ = make_ledger(tmp_path)
     assert [ledger.enqueue(trials[:2]), ledger.enqueue(trials), ledger.enqueue(trials)] == [2, 1, 0]
-    assert [entry.user_attrs["key"] for entry in ledger.entries()] == [trial.key for trial in trials]
+    assert [entry.user_attrs["key"] for entry in entries_of(tmp_path)] == [trial.key for trial in trials]
 
 
 def test_claims_come_in_list_order_with_the_levels_of_the_cell(tmp_path: Path) -> None:
@@ -79,15 +50,19 @@ def test_claims_come_in_list_order_with_the_levels_of_the_cell(tmp_path: Path) -
     claim = claimed(ledger, backwards)
     assert claim.trial == trials[-1]
     assert is_running(paths, claim.trial.slug)
-    entry = ledger.entries()[claim.number]
+    entry = entries_of(tmp_path)[claim.number]
     assert entry.state == TrialState.RUNNING
     expected = {
+        "key": claim.trial.key,
+        "slug": claim.trial.slug,
+        "attempt": 1,
         "workload": "hm/user-churn",
         "block": 0,
         "repeat": 0,
         "execution": claim.trial.cell.cell.execution,
+        "levels": dict(claim.trial.cell.cell.levels),
     }
-    assert entry.params == expected | dict(claim.trial.cell.cell.levels)
+    assert (entry.params, entry.user_attrs) == ({}, expected)
     claim.lease.release()
 
 
@@ -99,7 +74,7 @@ def test_finish_tells_the_steady_seconds_or_a_failure_with_its_reason(tmp_path: 
     write_record(paths.records / first.trial.slug, make_record(first.trial))
     second = claimed(ledger, trials)
     ledger.finish(second, make_record(second.trial, status="non-finite"))
-    entries = ledger.entries()
+    entries = entries_of(tmp_path)
     assert (entries[0].state, entries[0].value) == (TrialState.COMPLETE, 0.25)
     assert (entries[1].state, entries[1].user_attrs["reason"]) == (TrialState.FAIL, "planted")
     assert not is_running(paths, second.trial.slug)
@@ -123,7 +98,7 @@ def test_lost_lease_runs_once_more_and_keeps_the_old_folder(tmp_path: Path) -> N
     again = claimed(ledger, trials)
     assert (again.trial, again.attempt) == (trials[0], 2)
     assert (paths.records / f"{lost.trial.slug}.attempt-1").exists()
-    assert ledger.entries()[0].user_attrs["reason"] == "lost lease"
+    assert entries_of(tmp_path)[0].user_attrs["reason"] == "lost lease"
     again.lease.release()
 
 
@@ -135,8 +110,36 @@ def test_lost_lease_with_a_record_takes_the_record(tmp_path: Path) -> None:
     lost.lease.release()
     after = claimed(ledger, trials)
     assert after.trial == trials[1]
-    assert ledger.entries()[0].value == 0.25
+    assert entries_of(tmp_path)[0].value == 0.25
     after.lease.release()
+
+
+def test_a_waiting_trial_that_has_a_record_is_closed_not_claimed(tmp_path: Path) -> None:
+    ledger, trials, paths = make_ledger(tmp_path)
+    ledger.enqueue(trials)
+    write_record(paths.records / trials[0].slug, make_record(trials[0]))
+    write_record(paths.records / trials[1].slug, make_record(trials[1], status="failed"))
+    claim = claimed(ledger, trials)
+    assert claim.trial == trials[2]
+    first, second, _ = entries_of(tmp_path)
+    assert (first.state, first.value) == (TrialState.COMPLETE, 0.25)
+    assert (second.state, second.user_attrs["reason"]) == (TrialState.FAIL, "planted")
+    assert not is_running(paths, trials[0].slug)
+    ledger.finish(claim, make_record(trials[2]))
+    assert ledger.claim(trials) is None
+
+
+def test_another_workload_extends_a_ledger(tmp_path: Path) -> None:
+    ledger, trials, _ = make_ledger(tmp_path)
+    ledger.enqueue(trials)
+    ledger.finish(claimed(ledger, trials), make_record(trials[0]))
+    study, design, paths = make_run(tmp_path, blocks=1, workloads=make_workloads("hm/user-churn", "hm/item-sales"))
+    longer = Ledger(study, paths)
+    new = [trial for trial in design.trials if trial.workload == "hm/item-sales"]
+    assert longer.enqueue(new) == 3
+    claim = longer.claim(new)
+    assert isinstance(claim, Claim) and claim.trial == new[0]
+    claim.lease.release()
 
 
 def test_a_held_trial_is_named_and_an_ended_list_gives_none(tmp_path: Path) -> None:
@@ -154,7 +157,7 @@ def test_a_lost_ledger_is_rebuilt_from_the_records(tmp_path: Path) -> None:
     ledger, trials, paths = make_ledger(tmp_path)
     write_record(paths.records / trials[0].slug, make_record(trials[0]))
     assert ledger.enqueue(trials) == 2
-    assert [entry.value for entry in ledger.entries() if entry.state == TrialState.COMPLETE] == [0.25]
+    assert [entry.value for entry in entries_of(tmp_path) if entry.state == TrialState.COMPLETE] == [0.25]
 
 
 def test_a_deleted_record_folder_runs_again(tmp_path: Path) -> None:
@@ -177,7 +180,7 @@ def test_a_torn_last_line_is_dropped(tmp_path: Path) -> None:
         stream.write(b'{"op_code": 4, "study_')
     again = Ledger(*_study_and_paths(tmp_path))
     assert again.enqueue(trials) == 0
-    assert len(again.entries()) == 3
+    assert len(entries_of(tmp_path)) == 3
 
 
 def test_a_damaged_ledger_is_named(tmp_path: Path) -> None:

@@ -83,8 +83,9 @@ def test_estimate_uses_records_of_the_same_workload_and_mode(tmp_path: Path) -> 
     for trial in trials[:3]:
         record_trial(study, trial, paths, 10 if trial.cell.cell.execution == "eager" else 40)
     plan = make_plan(study, design, trials, paths)
-    assert (plan.trials, plan.done, plan.estimated_s) == (6, 3, 90.0)
-    assert plan.assumption == "from 3 finished trials of this study"
+    # one eager trial of 10 s, two compiled ones of 40 s, and 5 s before each record begins
+    assert (plan.trials, plan.done, plan.estimated_s) == (6, 3, 105.0)
+    assert plan.assumption == "from 3 finished trials of this study, 5 s to start each process"
 
 
 def test_states_come_from_records_and_leases(tmp_path: Path) -> None:

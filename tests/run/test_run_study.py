@@ -12,12 +12,22 @@ from pathlib import Path
 import pytest
 
 from ablate.core.errors import UserError
-from ablate.records.store import read_record
+from ablate.records.store import read_design, read_record, read_study
 from ablate.run.outcome import RunOutcome
 from ablate.run.progress import SilentProgress
-from ablate.run.storage import explain_disk_errors
+from ablate.run.storage import explain_disk_errors, store_plan
 from ablate.run.study import run_study
-from run_parts import FAKE_COMMAND, drive, log_lines, make_run, read_log, read_statuses, wait_until
+from builders import make_factors
+from run_parts import (
+    FAKE_COMMAND,
+    assert_one_at_a_time,
+    drive,
+    log_lines,
+    make_run,
+    read_log,
+    read_statuses,
+    wait_until,
+)
 
 
 class Notes(SilentProgress):
@@ -63,6 +73,40 @@ def test_fewer_blocks_keep_the_larger_plan(tmp_path: Path) -> None:
     assert (outcome.planned, outcome.trained) == (3, 0)
     assert len(json.loads(paths.design_json.read_text())["trials"]) == 6
     assert json.loads(paths.study_json.read_text())["blocks"] == 2
+
+
+def test_another_workload_extends_a_study_and_keeps_its_blocks(tmp_path: Path) -> None:
+    from builders import make_workloads
+
+    _, _, paths = make_run(tmp_path)
+    run_small(tmp_path, changes={"blocks": 2})
+    both = make_workloads("hm/item-sales", "hm/user-churn")
+    outcome = run_small(tmp_path, changes={"blocks": 1, "workloads": both})
+    assert (outcome.planned, outcome.trained, outcome.exit_code) == (6, 3, 0)
+    stored, design = read_study(paths.study_json), read_design(paths.design_json)
+    assert ([choice.name for choice in stored.workloads], stored.blocks) == (["hm/item-sales", "hm/user-churn"], 2)
+    places = [(t.block, t.workload.partition("/")[2], t.order) for t in design.trials]
+    assert places == [
+        *((0, "item-sales", order) for order in range(3)),
+        *((0, "user-churn", order) for order in range(3)),
+        *((1, "user-churn", order) for order in range(3)),
+    ]
+    again = run_small(tmp_path, changes={"blocks": 2, "workloads": make_workloads("hm/item-sales")})
+    assert (again.planned, again.trained) == (6, 3)
+    assert len(read_design(paths.design_json).trials) == 12 == len(set(read_log(tmp_path, "start")))
+
+
+def test_the_whole_after_its_half_keeps_blocks_of_the_half(tmp_path: Path) -> None:
+    names = ("dynamic_shapes", "tensor_lr", "string_keys", "sync_free")
+    half, whole = (
+        make_run(tmp_path, design=kind, cells=(), factors=make_factors(names), blocks=blocks)
+        for kind, blocks in (("fraction", 2), ("factorial", 1))
+    )
+    store_plan(half[0], half[1], half[2])
+    store_plan(whole[0], whole[1], whole[2])
+    design = read_design(half[2].design_json)
+    per_block = [len({t.key for t in design.trials if t.block == block}) for block in (0, 1)]
+    assert (design.kind, per_block) == ("factorial", [len(whole[1].effective_keys), len(half[1].effective_keys)])
 
 
 def test_one_workload_first_then_the_rest_interleaved(tmp_path: Path) -> None:
@@ -130,6 +174,36 @@ def test_kill_minus_nine_of_the_runner_then_again_every_trial_once(tmp_path: Pat
     assert f"waiting for trial {starts[1]} left by an earlier ablate run (pid {orphan[1]})" in progress.lines
     assert_one_at_a_time(tmp_path)
     assert len(read_statuses(paths)) == 6
+
+
+def read_cache_states(folder: Path) -> dict[str, str]:
+    _, _, paths = make_run(folder)
+    records = [read_record(path.parent) for path in paths.records.glob("*/record.json") if "attempt" not in str(path)]
+    return {f"{r.identity.arms[0]}/{r.identity.block}": r.cache_state for r in records}
+
+
+def test_an_orphan_that_completed_leaves_a_warm_cache(tmp_path: Path) -> None:
+    first = drive(tmp_path, FAKE_SLEEP_S="0.8")
+    wait_until(lambda: "compiled" in "".join(read_log(tmp_path, "start")[-1:]))
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    assert run_small(tmp_path).completed == 6
+    assert read_cache_states(tmp_path) == {
+        "eager/0": "not-compiled", "naive/0": "cold", "full/0": "cold",
+        "eager/1": "not-compiled", "naive/1": "warm", "full/1": "warm",
+    }  # fmt: skip
+
+
+def test_a_retried_trial_of_the_first_block_is_cold_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_BEHAVIOR", json.dumps({"naive": "crash"}))
+    run_small(tmp_path, changes={"blocks": 1})
+    monkeypatch.delenv("FAKE_BEHAVIOR")
+    run_small(tmp_path, changes={"blocks": 3})
+    states = read_cache_states(tmp_path)
+    assert (states["naive/1"], states["naive/2"]) == ("cold", "warm")
+    outcome = run_small(tmp_path, changes={"blocks": 3}, retry_failed=True)
+    assert (outcome.trained, outcome.completed) == (1, 9)
+    assert read_cache_states(tmp_path)["naive/0"] == "cold"
 
 
 def test_runner_and_trial_both_killed_the_lost_trial_runs_again(tmp_path: Path) -> None:
@@ -245,15 +319,3 @@ def test_on_trial_is_called_with_each_record_folder(tmp_path: Path) -> None:
     folders: list[Path] = []
     run_small(tmp_path, on_trial=folders.append)
     assert [read_record(folder).identity.key for folder in folders] == read_log(tmp_path, "end")
-
-
-def assert_one_at_a_time(folder: Path) -> None:
-    """Between a start and its end no other trial starts."""
-    open_key = None
-    for what, _, _, key in log_lines(folder):
-        if what == "start":
-            assert open_key is None, f"{key} started while {open_key} trained"
-            open_key = key
-        elif what == "end":
-            assert open_key == key
-            open_key = None

@@ -97,9 +97,23 @@ SINGLE = {
         GOOD + "timing: {horizon_epochs: 0}\n", 5, 26, "timing.horizon_epochs: must be at least 1, got '0'"
     ),
     "unknown design": (GOOD + "design: laddr\n", 5, 9, "unknown design 'laddr'; did you mean 'ladder'?"),
-    "fraction is for later": (
+    "fraction of two": (
         GOOD + "design: fraction\n", 5, 9,
-        "a fraction design is not available yet; write factorial or leave-one-out",
+        "a fraction design needs at least 4 optimizations set to 'both', this spec has 2",
+    ),
+    "fraction of three that act": (
+        GOOD.replace("tensor_lr: both", "tensor_lr: both, string_keys: both, no_cuda_graphs: both")
+        + "design: fraction\ndevice: cpu\n", 5, 9,
+        "a fraction needs at least 4 optimizations that act in compiled cells on this device, here 3 do; write "
+        "factorial, it has 8 compiled cells",
+    ),
+    "sequential from three blocks": (
+        GOOD + "blocks: 3\nsequential: {target: 0.02}\n", 5, 9,
+        "a sequential study starts with one of 5, 8, 12, 20, 40 blocks, not 3",
+    ),
+    "sequential up to ten blocks": (
+        GOOD + "sequential: {target: 0.02, most: 10}\n", 5, 34,
+        "a sequential study ends with one of 5, 8, 12, 20, 40 blocks, not 10",
     ),
     "factorial of nothing": (
         GOOD.replace("both", "on") + "design: factorial\n", 5, 9,
@@ -344,3 +358,13 @@ def test_whatever_stands_at_one_place_gives_a_study_or_a_sentence(span, junk):
         path.write_text(EVERY_KEY[: span[0]] + junk + EVERY_KEY[span[1] :])
         with suppress(UserError):
             assert read_study(path, catalog=CATALOG).name
+
+
+def test_a_schedule_that_needs_a_metric_is_refused_with_the_reason(tmp_path: Path) -> None:
+    path = tmp_path / "plateau.yaml"
+    path.write_text(
+        "study: plateau\nworkloads: [hm/user-churn]\ndata: {dataset: look-alike}\n"
+        "training:\n  schedule: ReduceLROnPlateau\n"
+    )
+    with pytest.raises(UserError, match=r"plateau.yaml:5:13: .*needs a validation metric while it trains"):
+        read_study(path, catalog=make_catalog_of_builtins())

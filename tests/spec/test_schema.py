@@ -21,6 +21,6 @@ def test_short_forms_are_allowed():
     assert optimization[0] == {"enum": ["both", "on", "off"]}
     assert set(optimization[1]["properties"]) == {"use", "off_means", "off", "on"}
     assert schema["properties"]["design"]["anyOf"][0]["enum"] == [
-        "factorial", "ladder", "leave-one-out", "add-one-in"
+        "factorial", "fraction", "ladder", "leave-one-out", "add-one-in"
     ]  # fmt: skip
     assert "or" in schema["$defs"]["ClaimSection"]["properties"]

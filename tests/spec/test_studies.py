@@ -23,10 +23,12 @@ def read(name: str, **options) -> Study:
         ("smoke", "cuda", 3, 6),
         ("tasks", "cpu", 3, 18),
         ("ladder", "cpu", 6, 6),
-        ("quick", "cuda", 8, 40),
+        ("quick", "cuda", 8, 48),
         ("quick", "cpu", 7, 14),
-        ("full", "cuda", 36, 540),
-        ("full", "cpu", 20, 300),
+        ("today", "cuda", 36, 648),
+        ("today", "cpu", 20, 360),
+        ("full", "cuda", 36, 648),
+        ("full", "cpu", 20, 360),
     ],
 )
 def test_counts(name, device, keys, trials):
@@ -35,7 +37,7 @@ def test_counts(name, device, keys, trials):
 
 
 def test_all_studies_are_counted_above():
-    assert {path.stem for path in STUDIES.glob("*.yaml")} == {"smoke", "tasks", "ladder", "quick", "full"}
+    assert {path.stem for path in STUDIES.glob("*.yaml")} == {"smoke", "tasks", "ladder", "quick", "full", "today"}
 
 
 def test_every_study_says_what_it_asks_and_all_names_differ():
@@ -53,3 +55,10 @@ def test_one_block_of_one_task_of_the_full_study_on_a_cpu():
 def test_the_full_study_carries_both_readings_of_the_claim():
     claim = read("full").claim
     assert claim is not None and (claim.speedup, claim.alternative) == ((1.30, 1.35), (1.43, 1.54))
+
+
+def test_the_full_study_asks_about_the_guides_start_and_its_sibling_about_today():
+    full, today = read("full", device="cuda"), read("today", device="cuda")
+    assert {f.name for f in full.factors if f.emulation} == {"dynamic_shapes", "tensor_lr", "string_keys"}
+    assert not any(f.emulation for f in today.factors)
+    assert (full.timing, full.training, full.blocks) == (today.timing, today.training, today.blocks)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from ablate.analysis.verdicts import flags
 from ablate.core.recipe import Recipe
 from ablate.core.request import TrialRequest
 from ablate.core.serialize import to_dict
@@ -19,7 +20,7 @@ from real_parts import tiny_graph, tiny_study
 CHURN = "hm/user-churn"
 COMPILED = Recipe(execution="compiled", backend="aot_eager")
 FULL = replace(COMPILED, forward_dynamic=True, lr_kind="tensor", key_style="string", metric_policy="on-device",
-               output_size=True)
+               mean_metric="on-device", output_size=True)
 
 
 @pytest.fixture(autouse=True)
@@ -84,9 +85,41 @@ def test_the_step_compiles_twice_with_a_float_rate_and_once_with_a_tensor(tmp_pa
 
 def test_dropping_syncs_shows_in_the_audit(tmp_path):
     syncing, _ = run(tmp_path / "off", Recipe())
-    free, _ = run(tmp_path / "on", Recipe(metric_policy="on-device", output_size=True))
+    free, _ = run(tmp_path / "on", Recipe(metric_policy="on-device", mean_metric="on-device", output_size=True))
     assert syncing.evidence.counters["syncs_per_step"] == free.evidence.counters["syncs_per_step"] + 3
     assert sum(syncing.evidence.sync_sources.values()) == syncing.evidence.counters["syncs_per_step"]
+    added = set(syncing.evidence.sync_sources) - set(free.evidence.sync_sources)
+    assert {line.rpartition("/")[2].partition(":")[0] for line in added} == {"running_loss.py", "aggregation.py"}
+    assert all(line.startswith("torch_frame/") for line in free.evidence.sync_sources)  # none of the training loop
+
+
+def test_compiled_code_is_audited_as_it_runs(tmp_path):
+    record, _ = run(tmp_path, FULL)
+    evidence = record.evidence
+    assert evidence.counters["syncs_per_step"] < evidence.counters["eager_syncs_per_step"]
+    assert all(line.endswith(" (compiled)") for line in evidence.sync_sources)
+    gone = set(evidence.eager_sync_sources) - {line.removesuffix(" (compiled)") for line in evidence.sync_sources}
+    assert {line.split("/")[-1].split(":")[0] for line in gone} == {"positional_encoding.py", "cyclic_encoding.py"}
+    assert "forward" in evidence.stages and "encoding" not in evidence.stages
+
+
+def test_stages_of_an_eager_step(tmp_path):
+    record, _ = run(tmp_path, Recipe())
+    stages = record.evidence.stages
+    assert set(stages) == {"loader", "copy", "encoding", "message passing", "head", "rest of forward", "backward",
+                           "step", "metrics"}
+    assert all(seconds > 0 for name, seconds in stages.items() if name != "rest of forward")
+
+
+def test_the_learning_rate_of_the_last_step_does_not_reach_the_untimed_passes(tmp_path):
+    record, series = run(tmp_path, FULL)  # the schedule ends at 0, where a compiled Adam divides by the rate
+    assert series.loss.notna().all() and record.evidence.counters["syncs_per_step"] == 4
+    assert not any("torchmetrics" in line for line in record.evidence.sync_sources)
+
+
+def test_a_rate_on_the_device_trains_as_the_float_does(tmp_path):
+    losses = [run(tmp_path / kind, Recipe(lr_kind=kind))[1].loss.tolist() for kind in ("float", "device-tensor")]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
 
 
 def test_compiled_weights_keep_their_names(tmp_path):
@@ -123,3 +156,19 @@ def test_past_the_recompile_limit_the_hit_is_recorded(tmp_path):
     assert hits and hits[0].function == "forward"
     assert record.evidence.counters["compiles.forward"] == 2
     assert record.evidence.counters["limit_hits"] == len(hits)
+    compiled = [e for e in record.evidence.events if e.function == "forward"]
+    shapes = [tuple(e.sizes.items()) for e in (*compiled, hits[0])]
+    assert len(set(shapes)) == 3 and all(dict(shape)["customer"] >= 16 for shape in shapes)
+    assert hits[0].step == 2
+    (flag,) = flags(record)
+    assert flag.startswith("not really compiled: forward eager after step 2; limit hit by article ")
+    assert f"transactions {hits[0].sizes['transactions']}" in flag
+
+
+def test_a_rate_that_is_a_constant_compiles_the_step_eight_times_then_gives_up(tmp_path):
+    recipe = replace(FULL, lr_kind="float", step_dynamo_config={"specialize_float": True}, backend="eager")
+    record, _ = run(tmp_path, recipe, epochs=2, steps=6)
+    assert record.evidence.counters["compiles.optimizer_step"] == 8
+    assert [(hit.step, hit.function) for hit in record.evidence.limit_hits] == [(8, "optimizer_step")]
+    assert flags(record) == ("not really compiled: optimizer_step eager after step 8",)
+    assert record.evidence.counters["compiles.forward"] == 1  # the setting holds for the step only

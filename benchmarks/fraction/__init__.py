@@ -1,0 +1,1 @@
+"""One factorial study and the half fraction inside its records -> whether the two agree."""

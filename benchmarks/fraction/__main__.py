@@ -1,0 +1,131 @@
+"""`python -m benchmarks.fraction RUNS/STUDY [--output FOLDER]` -> both reports as text, and whether they agree.
+
+STUDY is the folder of a factorial study. The fraction is taken from a subset of the same records; nothing is trained.
+Exit code 1 when an effect of the fraction disagrees with the full one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ablate.analysis.comparable import Trial
+from ablate.analysis.results import Effect, Results
+from ablate.core.errors import AblateError
+from ablate.core.paths import StudyPaths
+from ablate.records.store import read_design, read_records, read_study
+from benchmarks.fraction.agreement import KINDS, Agreement, agreements, analyze_both
+
+OTHERS = ("interaction", "lack-of-fit")
+
+
+def main() -> int:
+    """Read the records, print both reports and the comparison, write them to files when asked."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.fraction", description=__doc__)
+    parser.add_argument("study", type=Path, help="folder of a factorial study, e.g. runs/hm-full")
+    parser.add_argument("--output", type=Path, help="folder for full.txt, fraction.txt, agreement.txt")
+    options = parser.parse_args()
+    paths = StudyPaths(root=options.study, report=options.study)
+    try:
+        study, design = read_study(paths.study_json), read_design(paths.design_json)
+        trials = [Trial(record=record, folder=folder) for folder, record in read_records(paths.records)]
+        full, fraction = analyze_both(study, design, trials)
+        rows = list(agreements(study, design, trials))
+    except (AblateError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    texts = {
+        "full.txt": "\n".join(report_lines(full, "full factorial")),
+        "fraction.txt": "\n".join(
+            report_lines(fraction, "half fraction, from a subset of the same records", noise=full)
+        ),
+        "agreement.txt": "\n".join(agreement_lines(rows)),
+    }
+    for name, text in texts.items():
+        print(text + "\n")
+        if options.output:
+            options.output.mkdir(parents=True, exist_ok=True)
+            (options.output / name).write_text(text + "\n", encoding="utf-8")
+    return 1 if any(row.agrees is False for row in rows) else 0
+
+
+def report_lines(results: Results, title: str, *, noise: Results | None = None) -> Iterator[str]:
+    """One report as text: what each optimization did, the A/A interval, the rule for the fraction.
+
+    Args:
+        noise: Results that have the A/A pair, when the design itself has none.
+    """
+    study = results.study
+    done = sum(trial.completed for trial in results.trials)
+    yield f"{study.name}: {title}"
+    yield (
+        f"{results.num_keys} trials a block, {study.blocks} blocks, {done} of {len(results.trials)} trials completed; "
+        f"off means {', '.join(dict.fromkeys(f.off_means for f in study.factors))}; device {study.device} "
+        f"({results.environment.get('device_name', 'unknown')}); data {study.data.dataset} {study.data.scale or ''}"
+    )
+    for choice in study.workloads:
+        yield ""
+        yield from workload_lines(results, choice.name, noise or results)
+
+
+def workload_lines(results: Results, workload: str, noise: Results) -> Iterator[str]:
+    """The numbers of one workload, then its words."""
+    verdicts = {v.optimization: v.verdict for v in results.evidence if v.workload == workload}
+    for response in dict.fromkeys(e.response for e in results.effects if e.workload == workload):
+        yield f"{workload}, {response}"
+        mine = [e for e in results.effects if (e.workload, e.response) == (workload, response)]
+        for effect in (e for kind in (*KINDS, *OTHERS) for e in mine if e.kind == kind):
+            bite = f"  [{verdicts[effect.subject]}]" if effect.kind == "optimization" and verdicts else ""
+            claim = "  CLAIMED" if effect.claimed else ""
+            yield f"  {effect.kind:13} {effect.subject:38} {number(effect)}{bite}{claim}"
+        for effect in (e for e in noise.effects if (e.workload, e.response) == (workload, response)):
+            if effect.kind == "a/a":
+                yield f"  A/A           {effect.subject:38} {number(effect)}{covers_one(effect)}"
+        for fold in (f for f in results.fold_over if (f.workload, f.response) == (workload, response)):
+            yield f"  fold-over rule: {fold.verdict}" + (f" ({'; '.join(fold.reasons)})" if fold.reasons else "")
+    for identity in (i for i in results.identities if (i.workload, i.over) == (workload, "optimization")):
+        yield f"  identity, {identity.response}: {identity.residual:.1e} in {identity.num_blocks} blocks"
+    for finding in (f for f in results.findings if f.workload == workload):
+        yield f"  {finding.kind}: {finding.text}"
+    for headline in (h for h in results.headlines if h.workload == workload):
+        yield from (f"  {sentence}" for sentence in headline.sentences)
+
+
+def agreement_lines(rows: Sequence[Agreement]) -> Iterator[str]:
+    """One line per effect that both designs have, and the last word."""
+    yield "fraction against full: the ratio of the two speed-ups, with the interval that holds for all of a kind"
+    for row in rows:
+        word = {True: "agree", False: "DISAGREE", None: "no interval"}[row.agrees]
+        ratio = number(row.difference) if row.difference is not None else "not in the fraction"
+        word = "the same" if row.difference is not None and row.difference.inert else word
+        yield f"  {row.workload}, {row.response:12} {row.kind:13} {row.subject:18} {ratio}  {word}"
+    judged = [row for row in rows if row.agrees is not None]
+    apart = sum(row.agrees is False for row in judged)
+    others = len(rows) - len(judged)
+    yield f"{len(judged) - apart} of {len(judged)} effects agree; {others} are the same or have no interval"
+
+
+def covers_one(effect: Effect) -> str:
+    """Whether the interval of an A/A pair covers 1, as it must but for 5 % of the studies."""
+    if effect.estimate is None or effect.estimate.interval is None:
+        return ""
+    return ", does NOT cover 1" if effect.estimate.excludes_one else ", covers 1"
+
+
+def number(effect: Effect) -> str:
+    """Speed-up with its intervals, or why there is none."""
+    est = effect.estimate
+    if est is None:
+        return f"0 by construction ({effect.inert})" if effect.inert else f"not reported ({effect.refused})"
+    text = f"{est.speedup:.4f}x ({100 * (est.speedup - 1):+.2f} %)"
+    if est.interval is None or est.simultaneous is None:
+        return f"{text}, one block"
+    fine = [f"{low:.4f} to {high:.4f}" for low, high in (est.interval, est.simultaneous)]
+    blocks = f"{len(est.blocks)} blocks" + (", pilot" if est.grade == "pilot" else "")
+    return f"{text}, 95 % {fine[0]}, together {fine[1]}, {blocks}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

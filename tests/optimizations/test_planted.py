@@ -1,0 +1,93 @@
+"""Through real trials: an optimization that does nothing is `vacuous`, one workload's limit is not another's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ablate.analysis.analyze import analyze
+from ablate.analysis.verdicts import flags
+from ablate.core.paths import StudyPaths
+from ablate.core.recipe import Recipe
+from ablate.core.registry import load_outside
+from ablate.core.study import ExplicitCell, Factor, Study
+from ablate.data.stream import stream_generator
+from ablate.design.cells import make_design
+from ablate.records.store import read_record
+from ablate.run.progress import SilentProgress
+from ablate.run.study import run_study
+from ablate.train.evidence import batch_sizes
+from ablate.train.session import build_workload
+from builders import make_factors
+from real_parts import tiny_graph, tiny_study
+
+NOTHING = '''"""A recipe -> the same recipe, whatever the level."""
+
+from ablate.core.optimization import Expectation, OptimizationInfo
+
+INFO = OptimizationInfo(
+    name="placebo", title="placebo", layer="runtime", levels={"on": "Nothing.", "off": "Nothing."}, on="on",
+    off={"today": "off"},
+    expectations=(Expectation(counter="compiles.forward", direction="fewer", sentence="fewer compilations"),
+                  Expectation(counter="syncs_per_step", direction="fewer", sentence="fewer syncs")),
+)
+
+
+def apply(recipe, level):
+    return recipe
+'''
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+
+
+def train(folder: Path, study: Study):
+    tiny_graph()
+    study = replace(study, compile_backend="eager")
+    paths = StudyPaths.of(study.name, runs=folder / "runs", reports=folder / "reports")
+    run_study(study, make_design(study), paths, SilentProgress())
+    return paths
+
+
+def test_an_optimization_that_does_nothing_is_vacuous_and_never_claimed(tmp_path):
+    path = tmp_path / "placebo.py"
+    path.write_text(NOTHING)
+    placebo = Factor(info=load_outside("optimizations", path).INFO, off_means="today", off="off", on="on",
+                     path=str(path))
+    study = replace(tiny_study("hm/user-churn"), factors=(placebo, *make_factors(["tensor_lr"])),
+                    design="leave-one-out")
+    results = analyze(train(tmp_path, study))
+    verdicts = {v.optimization: v for v in results.evidence}
+    assert verdicts["placebo"].verdict == "vacuous"
+    assert "compiles.forward is" in verdicts["placebo"].reason
+    assert verdicts["tensor_lr"].verdict == "bites"  # the same evidence does show what does something
+    assert not any(effect.claimed for effect in results.effects if effect.subject == "placebo")
+
+
+def shapes_of_the_stream(study: Study) -> set[tuple[tuple[str, int], ...]]:
+    workload = build_workload(study, "hm/user-churn", tiny_graph(), Recipe(), seed=0)
+    dataset = workload.train_dataset(20, stream_generator(0), replay=False)
+    return {tuple(batch_sizes(dataset[index]).items()) for index in range(20)}
+
+
+def test_past_the_limit_a_cell_is_flagged_and_the_next_workload_starts_anew(tmp_path):
+    study = replace(
+        tiny_study("hm/user-churn", "hm/item-sales", epochs=2, steps=10),
+        factors=make_factors(["dynamic_shapes"], off_means="guide"),
+        design="cells",
+        cells=(ExplicitCell(arm="naive"),),
+    )
+    paths = train(tmp_path, study)
+    records = {r.identity.workload: r for r in (read_record(p.parent) for p in paths.records.glob("*/record.json"))}
+    assert len(records) == 2
+    assert len(shapes_of_the_stream(study)) >= 12
+    for record in records.values():
+        events = [e for e in record.evidence.events if e.function == "forward"]
+        assert len({tuple(e.sizes.items()) for e in events}) == 8  # its own budget, whatever trained before
+        hit = record.evidence.limit_hits[0]
+        flag = next(flag for flag in flags(record) if "forward" in flag)
+        assert flag.startswith(f"not really compiled: forward eager after step {hit.step}; limit hit by article ")
+        assert f"transactions {hit.sizes['transactions']}" in flag
+        assert all(f"transactions {e.sizes['transactions']}" in flag for e in events)
+        assert hit.step >= 8
