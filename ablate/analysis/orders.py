@@ -26,7 +26,10 @@ def make_order_ranges(
     """
     if trials.not_comparable:
         return []
-    on = {cell.effective_key: tuple(n for n in cell.on if n not in cell.inert) for cell in design.cells}
+    on = {
+        cell.effective_key: tuple(name for name in cell.on if name in steps and name not in cell.inert)
+        for cell in design.cells
+    }
     found = []
     before_in_guide: set[str] = set()
     for name, contrasts in steps.items():

@@ -244,3 +244,33 @@ def test_eighteen_trials_take_less_than_three_seconds(tmp_path: Path) -> None:
     started = time.perf_counter()
     analyze(paths)
     assert time.perf_counter() - started < 3
+
+
+def test_a_fixed_optimization_beside_varying_ones(tmp_path: Path) -> None:
+    factors = make_factors(["dynamic_shapes", "tensor_lr"]) + make_factors(["sync_free"], setting="on")
+    study = make_study(factors=factors, blocks=2)
+    results = results_of(tmp_path, study, effects={"dynamic_shapes": 0.1, "tensor_lr": 0.2})
+    assert {order.optimization for order in results.order_ranges} == {"dynamic_shapes", "tensor_lr"}
+    assert math.log(steady(results, "optimization", "tensor_lr").estimate.speedup) == pytest.approx(0.2, abs=0.05)
+
+
+def test_trials_on_different_data_are_not_pooled(tmp_path: Path) -> None:
+    study = make_study(factors=make_factors(["tensor_lr"]), blocks=2)
+    design = make_design(study)
+    trials = make_records(study, design)
+    record, series = trials[-1]
+    assert record.data is not None
+    trials[-1] = (replace(record, data=replace(record.data, dataset_digest="another")), series)
+    results = analyze(write_study_folder(tmp_path, study, design, trials))
+    assert any("different data" in finding.text for finding in results.findings)
+    assert steady(results, "total").estimate is None
+
+
+def test_workloads_that_have_not_run_are_no_failures(tmp_path: Path) -> None:
+    study = make_study(factors=make_factors(["tensor_lr"]), workloads=make_workloads("hm/user-churn", "hm/item-sales"))
+    design = make_design(study)
+    trials = [(r, series) for r, series in make_records(study, design) if r.identity.workload == "hm/user-churn"]
+    results = analyze(write_study_folder(tmp_path, study, design, trials))
+    assert results.workloads_run == ("hm/user-churn",)
+    assert [headline.workload for headline in results.headlines] == ["hm/user-churn"]
+    assert "did not complete" not in " ".join(results.headlines[0].sentences)
