@@ -33,7 +33,7 @@ from ablate.core.study import DataSource
 from ablate.data.source import dataset_digest, load_database, open_dataset
 from ablate.data.text import EMBEDDER, embed_texts
 
-LAYOUT = 1
+LAYOUT = 2  # 2: missing numbers are the column's mean
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +122,22 @@ def _materialize(dataset: Any, types: Mapping[str, Mapping[str, str]]) -> tuple[
         if absent:
             raise UserError(f"table {table} of {dataset.dataset_dir} lacks the columns {', '.join(absent)}")
     embedder = TextEmbedderConfig(text_embedder=embed_texts, batch_size=50_000)
-    return make_pkey_fkey_graph(database, stypes, text_embedder_cfg=embedder)
+    data, col_stats = make_pkey_fkey_graph(database, stypes, text_embedder_cfg=embedder)
+    for name in data.node_types:
+        _fill_missing_numbers(data[name].tf)
+    return data, col_stats
+
+
+def _fill_missing_numbers(frame: TensorFrame) -> None:
+    """Replace missing numbers by the mean of their column, in place.
+
+    pytorch-frame's encoder turns the output of a missing number into 0, but its weight gets a NaN gradient all the
+    same: after one step the column's weight is NaN and the column is lost for good, without an error.
+    """
+    numbers = frame.feat_dict.get(torch_frame.numerical)
+    if numbers is not None:
+        missing = numbers.isnan()
+        numbers[missing] = numbers.nanmean(dim=0).nan_to_num().expand_as(numbers)[missing]
 
 
 def _write_graph(folder: Path, data: HeteroData, col_stats: Mapping[str, Any]) -> None:

@@ -12,10 +12,10 @@ INFO = OptimizationInfo(
     title="synchronization-free training",
     layer="runtime",
     levels={
-        "sync-free": "Loss and metrics are accumulated on the device and read once an epoch, and sizes that are known "
-        "on the host are passed to the calls that need them.",
-        "syncing": "The loss is read back with .item() in every step, metrics validate their input, and sizes are "
-        "asked from the device.",
+        "sync-free": "Loss and metrics are accumulated on the device and read once an epoch; where a workload has "
+        "calls that need a size, the size known on the host is passed (the three H&M workloads have none).",
+        "syncing": "The loss is read back with .item() in every step, metrics validate their input, and where a "
+        "workload has calls that need a size, it is asked from the device.",
     },
     on="sync-free",
     off={"today": "syncing", "guide": "syncing"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Sequence
 from statistics import median
@@ -16,6 +17,13 @@ def synchronize(device: torch.device) -> None:
     """Wait until the device has finished everything that was given to it."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+
+
+class PlainSignals(lightning.Callback):
+    """Gives SIGTERM back its default: Lightning would end the process with exit code 0 and no record."""
+
+    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 class EpochClock(lightning.Callback):

@@ -8,6 +8,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import torch
+import torch._dynamo.config
+import torch._inductor.config
 
 from ablate.data.sampler import sampler_name
 
@@ -33,12 +35,19 @@ def describe_environment(device: torch.device, git_commit: str | None) -> dict[s
         "extensions": {name: v for name in EXTENSIONS if (v := _version(name))},
         "sampler": sampler_name(),
         "git_commit": git_commit,
+        "dynamo_config": _changed(torch._dynamo.config),
+        "inductor_config": _changed(torch._inductor.config),
         "variables": {k: v for k, v in sorted(os.environ.items()) if k.startswith(PREFIXES)},
     }
     if device.type == "cuda":
         properties = torch.cuda.get_device_properties(device)
         facts |= {"cuda": torch.version.cuda, "device_memory_bytes": properties.total_memory}
     return facts
+
+
+def _changed(config: Any) -> dict[str, str]:
+    """Settings of a torch config module that are not at their default."""
+    return {name: repr(getattr(config, name)) for name in sorted(config._config) if not config._is_default(name)}
 
 
 def _version(name: str) -> str | None:

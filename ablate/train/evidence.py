@@ -66,10 +66,10 @@ class CompileWatch:
             "graphs": dynamo_utils.counters["stats"]["unique_graphs"],
             "graph_breaks": sum(count for (function, _), count in self._breaks.items() if function == "forward"),
             "limit_hits": len(limits),
-            "compile_s": sum((metrics.duration_us or 0) / 1e6 for _, _, _, metrics in self._placed()),
+            "compile_s": sum((m.duration_us or 0) / 1e6 for _, _, _, m in self._placed() if not m.is_runtime),
         }
         for function in FUNCTIONS:
-            own = [event for event in events if event.function == function]
+            own = [event for event in events if event.function == function and event.failure is None]
             counters[f"compiles.{function}"] = len(own)
             counters[f"recompiles.{function}"] = sum(event.reason is not None for event in own)
         if compiled and torch.cuda.is_available():
@@ -81,11 +81,11 @@ class CompileWatch:
                 in zip(self._places, dynamo_utils.get_compilation_metrics(), strict=False)]
 
     def _events(self) -> list[CompileEvent]:
-        """Compilations that made a graph; frames without one (wrappers, resume stubs) cost nothing and are left out."""
+        """Compilations that made a graph or failed; frames with nothing to compile (wrappers, stubs) are left out."""
         return [
             CompileEvent(step=step, function=function, seconds=m.entire_frame_compile_time_s or 0.0,
                          reason=_clean(m.recompile_reason), failure=_clean(m.fail_reason), sizes=sizes)
-            for step, function, sizes, m in self._placed() if m.graph_op_count and not _is_limit(m)
+            for step, function, sizes, m in self._placed() if (m.graph_op_count or m.fail_type) and not _is_limit(m)
         ]
 
     def _limit_hits(self) -> list[LimitHit]:

@@ -58,35 +58,54 @@ class OnDeviceLoss:
         self._total, self._count = torch.zeros((), dtype=torch.float64, device=self._device), 0
 
 
-class ValidatedLoss:
-    """Another running loss with a torchmetrics mean beside it, which checks its input for NaN in every step.
+class ValidatingLoss:
+    """The mean metric of torchmetrics, which checks its input for NaN in every step (float32).
 
-    Its check cannot be switched off: `nan_strategy="disable"` drops the weights, so the way without syncs is to do
-    without it.
+    Its check cannot be switched off: `nan_strategy="disable"` drops the weights.
     """
 
-    def __init__(self, inner: RunningLoss, device: torch.device) -> None:
+    def __init__(self, device: torch.device) -> None:
         from torchmetrics import MeanMetric
 
-        self._inner, self._metric = inner, MeanMetric().to(device)
+        self._metric = MeanMetric().to(device)
 
     def update(self, loss: Tensor, weight: int) -> None:
-        self._inner.update(loss, weight)
         self._metric.update(loss.detach(), weight)
 
     def compute(self) -> float:
-        return self._inner.compute()
-
-    def validated(self) -> float:
-        """The same mean from torchmetrics (float32)."""
         return float(self._metric.compute())
 
     def reset(self) -> None:
-        self._inner.reset()
         self._metric.reset()
 
 
-def make_running_loss(recipe: Recipe, device: torch.device) -> RunningLoss:
-    """Return the accumulator of a recipe's `metric_policy` and `mean_metric`."""
+class LossAndMetric:
+    """The loss that a script prints and the mean metric that it logs: two accumulators in every cell.
+
+    Both are kept whatever the recipe, so that cells differ in how they accumulate, not in how much.
+    """
+
+    def __init__(self, loss: RunningLoss, metric: RunningLoss) -> None:
+        self._loss, self._metric = loss, metric
+
+    def update(self, loss: Tensor, weight: int) -> None:
+        self._loss.update(loss, weight)
+        self._metric.update(loss, weight)
+
+    def compute(self) -> float:
+        return self._loss.compute()
+
+    def validated(self) -> float:
+        """The same mean from the metric."""
+        return self._metric.compute()
+
+    def reset(self) -> None:
+        self._loss.reset()
+        self._metric.reset()
+
+
+def make_running_loss(recipe: Recipe, device: torch.device) -> LossAndMetric:
+    """Return the accumulators of a recipe's `metric_policy` and `mean_metric`."""
     loss: RunningLoss = ReadingLoss() if recipe.metric_policy == "syncing" else OnDeviceLoss(device)
-    return ValidatedLoss(loss, device) if recipe.mean_metric == "validating" else loss
+    metric: RunningLoss = ValidatingLoss(device) if recipe.mean_metric == "validating" else OnDeviceLoss(device)
+    return LossAndMetric(loss, metric)

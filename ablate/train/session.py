@@ -19,7 +19,7 @@ from ablate.core.registry import find_module
 from ablate.core.study import Study
 from ablate.data.graph import Graph
 from ablate.data.stream import BatchDataset, BatchStream, stream_generator
-from ablate.train.clock import EpochClock
+from ablate.train.clock import EpochClock, PlainSignals
 from ablate.train.evidence import CompileWatch
 from ablate.train.module import TrainingModule
 from ablate.train.optimizer import Stepper, make_stepper
@@ -117,7 +117,8 @@ def open_session(study: Study, workload_name: str, graph: Graph, recipe: Recipe,
     trainer = lightning.Trainer(
         accelerator="gpu" if device.type == "cuda" else "cpu",
         devices=[device.index or 0] if device.type == "cuda" else 1,
-        max_epochs=study.timing.epochs, limit_train_batches=study.timing.steps_per_epoch, callbacks=[clock],
+        max_epochs=study.timing.epochs, limit_train_batches=study.timing.steps_per_epoch,
+        callbacks=[clock, PlainSignals()],
         logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
         num_sanity_val_steps=0,
     )

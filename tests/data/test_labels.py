@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import relbench
 import torch
+import torch_frame
 
 from ablate.core.errors import UserError
 from ablate.core.study import DataSource
@@ -122,6 +123,15 @@ def test_cached_graph_equals_relbench_own(tmp_path, monkeypatch):
     edges = graph.data["transactions", "f2p_article_id", "article"].edge_index
     by_row = dict(zip(edges[0].tolist(), edges[1].tolist(), strict=True))
     assert [by_row[i] for i in range(20)] == sales.article_id.iloc[:20].astype(int).tolist()
+
+
+def test_missing_numbers_are_the_mean_of_their_column():
+    ages = tiny_graph().dataset.get_db().table_dict["customer"].df.age
+    frame = tiny_graph().data["customer"].tf
+    column = frame.col_names_dict[torch_frame.numerical].index("age")
+    stored = frame.feat_dict[torch_frame.numerical][:, column]
+    assert ages.isna().any() and not stored.isnan().any()
+    assert stored[int(ages.isna().to_numpy().argmax())].item() == pytest.approx(ages.mean(), rel=1e-5)
 
 
 def test_text_embedding_is_stable_and_blank_for_missing():

@@ -7,7 +7,13 @@ import torch
 
 from ablate.core.recipe import Recipe
 from ablate.train.audit import audit_step
-from ablate.train.running_loss import OnDeviceLoss, ReadingLoss, ValidatedLoss, make_running_loss
+from ablate.train.running_loss import (
+    LossAndMetric,
+    OnDeviceLoss,
+    ReadingLoss,
+    ValidatingLoss,
+    make_running_loss,
+)
 
 CPU = torch.device("cpu")
 RECIPES = [Recipe(metric_policy=policy, mean_metric=mean) for policy in ("syncing", "on-device")
@@ -27,7 +33,7 @@ def test_weighted_mean_by_hand():
 
 def test_both_agree_with_torchmetrics_on_random_losses():
     generator = torch.Generator().manual_seed(0)
-    syncing, on_device = ValidatedLoss(ReadingLoss(), CPU), OnDeviceLoss(CPU)
+    syncing, on_device = LossAndMetric(ReadingLoss(), ValidatingLoss(CPU)), OnDeviceLoss(CPU)
     for weight in range(1, 50):
         loss = torch.rand((), generator=generator)
         syncing.update(loss, weight)

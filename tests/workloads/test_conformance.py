@@ -36,6 +36,7 @@ def test_loss_is_a_finite_scalar_with_a_gradient_for_every_used_weight(name):
     loss.backward()
     with_gradient = [n for n, p in workload.model.named_parameters() if p.grad is not None and p.grad.abs().sum() > 0]
     assert len(with_gradient) > 0.5 * len(list(workload.model.named_parameters()))
+    assert all(p.grad.isfinite().all() for p in workload.model.parameters() if p.grad is not None)
 
 
 @pytest.mark.parametrize("name", NAMES)
