@@ -84,7 +84,7 @@ class CompileWatch:
         """Compilations that made a graph or failed; frames with nothing to compile (wrappers, stubs) are left out."""
         return [
             CompileEvent(step=step, function=function, seconds=m.entire_frame_compile_time_s or 0.0,
-                         reason=_clean(m.recompile_reason), failure=_clean(m.fail_reason), sizes=sizes)
+                         reason=_guard(m.recompile_reason), failure=_clean(m.fail_reason), sizes=sizes)
             for step, function, sizes, m in self._placed() if (m.graph_op_count or m.fail_type) and not _is_limit(m)
         ]
 
@@ -116,6 +116,11 @@ def _is_limit(metrics: Any) -> bool:
 
 def _clean(text: str | None) -> str | None:
     return " ".join(text.split()) if text else None
+
+
+def _guard(text: str | None) -> str | None:
+    """The failed guard and the line that needed it, without the stack trace (which names folders of this machine)."""
+    return _clean(text.partition("User stack trace:")[0]) if text else None
 
 
 def _first_line(reason: Any) -> str:

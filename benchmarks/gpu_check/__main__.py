@@ -13,7 +13,7 @@ MLflow and no network. What such an image lacks travels as wheels (tried here: t
         pytorch-frame==0.3.0 relbench==3.0.2 structured-data-models-relational-engine==1.0.* ...
 
 and whatever `pip show` there does not find of their own needs; then, on the machine, `pip install --no-index --no-deps
---target /tmp/site .whl/*.whl` and `PYTHONPATH=/tmp/site`.
+--target .site .whl/*.whl` and `PYTHONPATH=.site`.
 """
 
 from __future__ import annotations
