@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Execution = Literal["eager", "compiled"]
+Purpose = Literal["timed", "parity"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +70,11 @@ class PlannedTrial:
         seed: Seed of the block.
         order: Position inside the block (random, drawn from the block's seed).
         cell: The designed cell that runs for this key (first one that has it).
+        purpose: `timed` trials are measured; `parity` trials train the same steps as eager with everything aligned,
+            and their times mean nothing. The key of a parity trial is
+            `<workload>/b<block>/parity(<windows>)/<effective key>`.
+        windows: First steps of the windows of a parity trial.
+        reference: Key of the eager parity trial whose checkpoints this one restarts from; None for that trial itself.
     """
 
     key: str
@@ -78,15 +84,22 @@ class PlannedTrial:
     seed: int
     order: int
     cell: DesignedCell
+    purpose: Purpose = "timed"
+    windows: tuple[int, ...] = ()
+    reference: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """Cells (aliases included) and trials (one per effective key, workload and block) of a study."""
+    """Cells (aliases included) and trials (one per effective key, workload and block) of a study.
+
+    `parity` holds the parity trials, each eager one before those that restart from it.
+    """
 
     kind: str
     cells: tuple[DesignedCell, ...]
     trials: tuple[PlannedTrial, ...]
+    parity: tuple[PlannedTrial, ...] = ()
 
     @property
     def effective_keys(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 Format history (`format` in the JSON):
 1  first version.
+2  `identity.purpose`, `parity`, `margins`: parity trials, and the margins that were stated when a trial ran.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ablate.core.cell import Purpose
 from ablate.core.evidence import Evidence
 
-FORMAT = 1
+FORMAT = 2
 Status = Literal["completed", "failed", "timed-out", "killed", "non-finite"]
 CacheState = Literal["cold", "warm", "shared", "not-compiled"]
 
@@ -33,6 +35,7 @@ class Identity:
     seed: int
     order: int
     attempt: int = 1
+    purpose: Purpose = "timed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +85,43 @@ class Metric:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ParityWindow:
+    """One restart of a parity trial.
+
+    Attributes:
+        start: Step of the eager checkpoint that it starts from.
+        num_steps: Steps that were trained; fewer than asked for where the loss became non-finite.
+        masks: Whether the arm's compiled code draws the dropout masks that its own uncompiled module draws from the
+            same seed: `aligned`, `not aligned` (tier 1 says nothing then), or `no dropout`. Eager cells are aligned.
+        note: How a misalignment showed, empty otherwise.
+        stream_hash: Hash of the batches of the window.
+    """
+
+    start: int
+    num_steps: int
+    masks: Literal["aligned", "not aligned", "no dropout"]
+    note: str = ""
+    stream_hash: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parity:
+    """What a parity trial did; its series lie beside the record in `parity.parquet`, predictions in
+    `predictions.parquet`.
+
+    Attributes:
+        windows: In the order trained.
+        precision: Settings that decide how numbers are rounded, e.g. `weights: float32`,
+            `float32_matmul_precision: highest`, `autocast: off`; arms whose precision differs are not paired.
+        deterministic: In the eager reference: an unperturbed rerun was bitwise equal. None in other trials.
+    """
+
+    windows: tuple[ParityWindow, ...]
+    precision: Mapping[str, str] = field(default_factory=dict)
+    deterministic: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class DataStamp:
     """What was trained on: digest of the dataset, hash of the batch stream, and sizes."""
 
@@ -96,7 +136,8 @@ class DataStamp:
 class TrialRecord:
     """Everything known about one trial. Series (per step) lie beside it in `series.parquet`:
     columns `step`, `epoch`, `loss`, `lr`, `step_s`, `loader_wait_s`. `emulations` labels the optimizations whose level
-    restores an older behavior.
+    restores an older behavior; `margins` are those that the spec stated when the trial ran (`loss`, `metric`; absent
+    when it stated none).
     """
 
     format: int = FORMAT
@@ -117,6 +158,8 @@ class TrialRecord:
     peak_device_memory_gib: float | None = None
     final_loss: float | None = None
     evidence: Evidence = field(default_factory=Evidence)
+    parity: Parity | None = None
+    margins: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def completed(self) -> bool:

@@ -31,6 +31,7 @@ class TrialRequest:
         device_index: Index of the GPU, None on a CPU.
         progress_fd: Descriptor for progress lines, None for silence.
         git_commit: Commit of the working tree that started the study, if any.
+        reference_folder: For a parity trial of an arm: record folder of the eager parity trial, with its checkpoints.
     """
 
     study_json: str
@@ -42,3 +43,4 @@ class TrialRequest:
     device_index: int | None = None
     progress_fd: int | None = None
     git_commit: str | None = None
+    reference_folder: str | None = None

@@ -143,10 +143,24 @@ class LoaderOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Equivalence:
-    """Margins (per workload, in units of the loss) and restart windows; decided by a later stage."""
+    """What still counts as the same training, and which parity trials decide it; fixed before any trial.
 
+    Attributes:
+        parity: Which parity trials run: `default` (eager, naive, full and leave-one-out arms, first block, first
+            window), `all` (every setting of the design, every block and window), or `off`.
+        margin: Loss difference per task that still counts as equal, in units of the loss.
+        metric_margin: The same for the validation metric, in its units.
+        windows: Steps where parity runs restart from an eager checkpoint: numbers, `middle`, or `end` (50 before it).
+        window_steps: Steps of a window.
+        reruns: Eager reruns with initial weights perturbed by one ulp, per seed and window.
+    """
+
+    parity: Literal["default", "all", "off"] = "default"
     margin: Mapping[str, float] = field(default_factory=dict)
-    windows: tuple[int | str, ...] = (0,)
+    metric_margin: Mapping[str, float] = field(default_factory=dict)
+    windows: tuple[int | str, ...] = (0, 20, "middle", "end")
+    window_steps: int = 60
+    reruns: int = 2
 
 
 @dataclass(frozen=True, kw_only=True)

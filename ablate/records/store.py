@@ -22,6 +22,8 @@ from ablate.core.study import Study
 
 T = TypeVar("T")
 SERIES_COLUMNS = ("step", "epoch", "loss", "lr", "step_s", "loader_wait_s")
+PARITY_COLUMNS = ("run", "window", "step", "loss", "grad_norm", "lr", "weights", "mask")
+PREDICTION_COLUMNS = ("run", "row", "rank", "value")
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -54,10 +56,45 @@ def read_json(path: Path, cls: type[T]) -> T:
 
 def write_series(folder: Path, series: Mapping[str, Any]) -> None:
     """Write the per-step series of a trial (`SERIES_COLUMNS`, one row per step) to `series.parquet`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    partial = folder / ".series.parquet.partial"
-    pq.write_table(pa.table({name: series[name] for name in SERIES_COLUMNS}), partial)
-    os.replace(partial, folder / "series.parquet")
+    _write_table(folder, "series.parquet", {name: series[name] for name in SERIES_COLUMNS})
+
+
+def write_parity(folder: Path, series: Mapping[str, Any]) -> None:
+    """Write the series of a parity trial (`PARITY_COLUMNS`, one row per run, window and step) to `parity.parquet`.
+
+    Columns: `run` (`arm`; in the eager reference `eager`, `repeat` and `ulp-1`, `ulp-2`, ...), `window` (its first
+    step), `step` (of the whole training), `loss`, `grad_norm` (Euclidean norm over all parameters), `lr`, `weights`
+    (int64 checksum of the bytes of all weights after the step), `mask` (int64 checksum of the dropout masks of the
+    step, 0 where none were seen).
+    """
+    _write_table(folder, "parity.parquet", {name: series[name] for name in PARITY_COLUMNS})
+
+
+def write_predictions(folder: Path, series: Mapping[str, Any]) -> None:
+    """Write validation predictions (`PREDICTION_COLUMNS`) to `predictions.parquet`.
+
+    One row per prediction: `run` as in `write_parity` (`timed` for a timed trial), `row` of the validation table,
+    `rank` (0 for one number a row; 0..k-1 for a ranking) and `value` (float64: the prediction, or the id ranked there).
+    """
+    _write_table(folder, "predictions.parquet", {name: series[name] for name in PREDICTION_COLUMNS})
+
+
+def read_parity(folder: Path) -> pd.DataFrame:
+    """Read the series of a parity trial; an empty frame with the right columns when it has none.
+
+    Raises:
+        StoredDataError: the file is damaged.
+    """
+    return _read_table(folder, "parity.parquet", PARITY_COLUMNS)
+
+
+def read_predictions(folder: Path) -> pd.DataFrame:
+    """Read the validation predictions of a trial; an empty frame with the right columns when it has none.
+
+    Raises:
+        StoredDataError: the file is damaged.
+    """
+    return _read_table(folder, "predictions.parquet", PREDICTION_COLUMNS)
 
 
 def write_record(folder: Path, record: TrialRecord) -> None:
@@ -86,13 +123,7 @@ def read_records(folder: Path) -> Iterator[tuple[Path, TrialRecord]]:
 
 def read_series(folder: Path) -> pd.DataFrame:
     """Read the per-step series of a trial; empty frame with the right columns when it has none."""
-    path = folder / "series.parquet"
-    if not path.exists():
-        return pd.DataFrame({name: pd.Series(dtype=float) for name in SERIES_COLUMNS})
-    try:
-        return pq.read_table(path).to_pandas()
-    except (pa.ArrowInvalid, OSError) as error:
-        raise StoredDataError(f"{path} cannot be read ({error}); delete its folder to run that trial again") from error
+    return _read_table(folder, "series.parquet", SERIES_COLUMNS)
 
 
 def read_columns(folder: Path, *names: str) -> dict[str, Any]:
@@ -119,3 +150,20 @@ def read_study(path: Path) -> Study:
 def read_design(path: Path) -> Design:
     """Read the design that a run wrote."""
     return read_json(path, Design)
+
+
+def _write_table(folder: Path, name: str, columns: Mapping[str, Any]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = folder / f".{name}.partial"
+    pq.write_table(pa.table(dict(columns)), partial)
+    os.replace(partial, folder / name)
+
+
+def _read_table(folder: Path, name: str, columns: tuple[str, ...]) -> pd.DataFrame:
+    path = folder / name
+    if not path.exists():
+        return pd.DataFrame({column: pd.Series(dtype=float) for column in columns})
+    try:
+        return pq.read_table(path).to_pandas()
+    except (pa.ArrowInvalid, OSError) as error:
+        raise StoredDataError(f"{path} cannot be read ({error}); delete its folder to run that trial again") from error
