@@ -2,8 +2,9 @@
 
 It reads and writes them with the standard library alone, since importing `ablate.records` would take most of its time.
 
-`FAKE_BEHAVIOR` is JSON, behavior by arm: `fail`, `crash`, `sigkill`, `hang`, `non-finite`, `stubborn`, `exit`, `catch`
-(gets a SIGTERM, catches it and exits with code 0), `fail-late` (hangs, and records a failure at SIGTERM);
+`FAKE_BEHAVIOR` is JSON, behavior by arm (`parity-<arm>` for its parity trial): `fail`, `crash`, `sigkill`, `hang`,
+`non-finite`, `stubborn`, `exit`, `catch` (gets a SIGTERM, catches it and exits with code 0), `fail-late` (hangs, and
+records a failure at SIGTERM), `unaligned` (parity: other dropout masks than eager's);
 `FAKE_SLEEP_S` is the length of a training; each start and end is a line of `FAKE_LOG`.
 """
 
@@ -14,8 +15,9 @@ import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
-from ablate.core.record import Failure, Identity, Times, TrialRecord
+from ablate.core.record import Failure, Identity, Parity, ParityWindow, Times, TrialRecord
 from ablate.core.request import TrialRequest
 from ablate.core.serialize import from_dict, to_dict
 from ablate.core.study import Study
@@ -31,7 +33,8 @@ def main() -> None:
 
 
 def train(request: TrialRequest) -> None:
-    behavior = json.loads(os.environ.get("FAKE_BEHAVIOR", "{}")).get(request.trial.cell.name, "")
+    name = request.trial.cell.name if request.trial.purpose == "timed" else f"parity-{request.trial.cell.name}"
+    behavior = json.loads(os.environ.get("FAKE_BEHAVIOR", "{}")).get(name, "")
     started = datetime.now(UTC).isoformat()
     log("start", request.trial.key)
     if request.progress_fd is not None:
@@ -41,9 +44,22 @@ def train(request: TrialRequest) -> None:
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(write_record(request, started, behavior)))
         time.sleep(600)
     time.sleep(float(os.environ.get("FAKE_SLEEP_S", "0.01")))
+    if request.trial.purpose == "parity":
+        use_checkpoints(request)
     Path(request.record_folder, "environment.json").write_text(json.dumps(dict(os.environ)))
     write_record(request, started, behavior)
     log("end", request.trial.key)
+
+
+def use_checkpoints(request: TrialRequest) -> None:
+    """Write one checkpoint per window (eager), or read those of the eager reference."""
+    folder = Path(request.reference_folder or request.record_folder, "checkpoints")
+    for path in (folder / f"step-{start:06d}.pt" for start in request.trial.windows):
+        if request.reference_folder is None:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(f"eager after {path.stem}")
+        else:
+            path.read_text()
 
 
 def write_record(request: TrialRequest, started: str, behavior: str) -> None:
@@ -100,14 +116,28 @@ def make_record(request: TrialRequest, started: str, behavior: str) -> TrialReco
             seed=trial.seed,
             order=trial.order,
             attempt=request.attempt,
+            purpose=trial.purpose,
         ),
         status="completed" if finite else "non-finite",
         failure=None if finite else Failure(reason="loss is nan at step 3"),
         started_at=started,
         ended_at=datetime.now(UTC).isoformat(),
         cache_state=request.cache_state,
-        times=times,
+        recipe=to_dict(request.recipe),
+        times=times if trial.purpose == "timed" else None,
+        parity=make_parity(request, study, behavior) if trial.purpose == "parity" else None,
+        margins={"loss": margin} if (margin := study.equivalence.margin.get("user-churn")) else {},
     )
+
+
+def make_parity(request: TrialRequest, study: Study, behavior: str) -> Parity:
+    steps = study.timing.epochs * study.timing.steps_per_epoch
+    masks: Literal["aligned", "not aligned"] = "not aligned" if behavior == "unaligned" else "aligned"
+    windows = tuple(
+        ParityWindow(start=start, num_steps=min(study.equivalence.window_steps, steps - start), masks=masks)
+        for start in request.trial.windows
+    )
+    return Parity(windows=windows, deterministic=True if request.trial.reference is None else None)
 
 
 def log(what: str, key: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from ablate.core.cell import Design, PlannedTrial
 from ablate.core.paths import StudyPaths
 from ablate.core.record import Failure, Identity, Status, Times, TrialRecord
-from ablate.core.study import ExplicitCell, Study
+from ablate.core.study import Equivalence, ExplicitCell, Study
 from ablate.design.cells import make_design
 from builders import make_factors, make_study
 
@@ -23,12 +23,13 @@ HERE = Path(__file__).parent
 
 
 def make_small_study(**changes: Any) -> Study:
-    """Eager, naive and full of two optimizations in two blocks: 6 trials."""
+    """Eager, naive and full of two optimizations in two blocks: 6 timed trials, no parity trials unless asked for."""
     defaults: dict[str, Any] = {
         "factors": make_factors(("dynamic_shapes", "tensor_lr")),
         "design": "cells",
         "cells": tuple(ExplicitCell(arm=arm) for arm in ("eager", "naive", "full")),
         "trial_timeout_s": 20.0,
+        "equivalence": Equivalence(parity="off"),
     }
     return make_study(**{**defaults, **changes})
 
@@ -66,12 +67,13 @@ def make_record(trial: PlannedTrial, *, status: Status = "completed", attempt: i
             seed=trial.seed,
             order=trial.order,
             attempt=attempt,
+            purpose=trial.purpose,
         ),
         status=status,
         failure=None if status == "completed" else Failure(reason="planted"),
         started_at="2026-01-01T00:00:00+00:00",
         ended_at="2026-01-01T00:00:01+00:00",
-        times=times if status == "completed" else None,
+        times=times if status == "completed" and trial.purpose == "timed" else None,
     )
 
 
@@ -118,10 +120,12 @@ def wait_until(holds: Callable[[], bool], seconds: float = 15.0) -> None:
 
 
 def read_statuses(paths: StudyPaths) -> dict[str, str]:
-    """Status of each current record by arm and block, e.g. `naive/0`."""
+    """Status of each current record by arm and block, e.g. `naive/0`, or `parity naive/0`."""
     found = {}
     for path in paths.records.glob("*/record.json"):
         record = json.loads(path.read_text())
         if ".attempt-" not in path.parent.name:
-            found[f"{record['identity']['arms'][0]}/{record['identity']['block']}"] = record["status"]
+            identity = record["identity"]
+            purpose = "parity " if identity["purpose"] == "parity" else ""
+            found[f"{purpose}{identity['arms'][0]}/{identity['block']}"] = record["status"]
     return found

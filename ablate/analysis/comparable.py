@@ -79,12 +79,12 @@ class WorkloadTrials:
 def select_trials(
     study: Study, design: Design, trials: Iterable[Trial]
 ) -> tuple[list[WorkloadTrials], list[Finding]]:
-    """Sort the records of a study by workload and set aside what must not be compared.
+    """Sort the records of a study's timed trials by workload and set aside what must not be compared.
 
     Args:
         study: Its hash is the version that records must belong to.
         design: The planned trials.
-        trials: Every record found.
+        trials: Every record found; parity trials are passed over, since their times mean nothing.
 
     Returns:
         One entry per workload of the study, and findings about records of another version of the study, batch
@@ -96,7 +96,8 @@ def select_trials(
     for trial in trials:
         identity = trial.record.identity
         if identity.study_hash == study_hash:
-            ours.append(trial)
+            if identity.purpose == "timed":
+                ours.append(trial)
         else:
             findings.append(
                 Finding(
@@ -135,14 +136,14 @@ def _select(
             attempts.setdefault(trial.place, []).append(trial)
     ended = {place: tries[-1] for place, tries in attempts.items()}
     usable = {place: trial for place, trial in ended.items() if trial.record.completed}
-    absent = {place: _why_absent(ended.get(place)) for place in places if place not in usable}
+    absent = {place: why_absent(ended.get(place)) for place in places if place not in usable}
     findings = []
     for block, text in _mixed_streams(usable.values()).items():
         findings.append(Finding(workload=name, kind="not comparable", text=text))
         for place in [place for place in usable if place[0] == block]:
             del usable[place]
             absent[place] = "is not comparable (the batch streams of this block differ)"
-    difference = _mixed_data(usable.values()) or _mixed_environments(list(usable.values()))
+    difference = mixed_data(usable.values()) or mixed_environments(list(usable.values()))
     if difference:
         findings.append(Finding(workload=name, kind="not comparable", text=difference))
     earlier = tuple(trial for tries in attempts.values() for trial in tries[:-1])
@@ -158,7 +159,8 @@ def _select(
     return workload, findings
 
 
-def _why_absent(trial: Trial | None) -> str:
+def why_absent(trial: Trial | None) -> str:
+    """Say why a planned trial is not usable: it has not run, or how it ended."""
     if trial is None:
         return NOT_RUN
     failure = trial.record.failure
@@ -181,7 +183,7 @@ def _mixed_streams(trials: Iterable[Trial]) -> dict[int, str]:
     }
 
 
-def _mixed_data(trials: Iterable[Trial]) -> str | None:
+def mixed_data(trials: Iterable[Trial]) -> str | None:
     """What differs between the data that trials were trained on; None when it was the same."""
     digests: dict[str, int] = {}
     for trial in trials:
@@ -194,7 +196,7 @@ def _mixed_data(trials: Iterable[Trial]) -> str | None:
     return f"the trials were trained on different data and are not pooled: {parts}"
 
 
-def _mixed_environments(trials: Sequence[Trial]) -> str | None:
+def mixed_environments(trials: Sequence[Trial]) -> str | None:
     """What differs between the environments of trials that would be pooled; None when nothing does."""
     values: dict[str, dict[str, int]] = {}
     for trial in trials:

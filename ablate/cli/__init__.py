@@ -10,6 +10,7 @@ import typer
 import ablate
 from ablate.cli import compare, datasets, diagnose, reading, starting, studies
 from ablate.cli.output import EXIT_INTERRUPTED, EXIT_USER_ERROR, print_error, print_line
+from ablate.core.disk import explain_disk_errors
 from ablate.core.errors import AblateError
 
 app = typer.Typer(
@@ -51,9 +52,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run `ablate` with the given arguments (default: those of the process); returns the exit code."""
     command = typer.main.get_command(app)
     try:
-        result = command.main(
-            args=None if arguments is None else list(arguments), prog_name="ablate", standalone_mode=False
-        )
+        with explain_disk_errors():
+            result = command.main(
+                args=None if arguments is None else list(arguments), prog_name="ablate", standalone_mode=False
+            )
     except AblateError as error:
         print_error(str(error))
         return EXIT_USER_ERROR

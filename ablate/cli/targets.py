@@ -98,7 +98,8 @@ def _costs(
     """One row per kind of design that the study's optimizations allow."""
     from ablate.analysis.target import blocks_of_design
     from ablate.design.cells import make_design
-    from ablate.run.planning import estimate, study_records
+    from ablate.run.estimate import estimate
+    from ablate.run.planning import study_records
 
     records = list(study_records(loaded.study, loaded.paths).values())
     for kind in get_args(DesignKind):

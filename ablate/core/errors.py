@@ -9,6 +9,10 @@ class UserError(AblateError):
     """The user asked for something impossible: say what is wrong and what to do; exit code 1."""
 
 
+class DiskError(UserError):
+    """A disk is full, closed or broken: say which file and what to do; nothing that was finished is lost."""
+
+
 class TrialError(AblateError):
     """A trial cannot go on: recorded with its reason, the study continues."""
 

@@ -33,7 +33,7 @@ class DataSource:
     Attributes:
         dataset: `look-alike`, a RelBench hub name, or a folder in RelBench format (absolute path).
         revision: Pinned revision of a hub dataset.
-        scale: Scale of the look-alike (`tiny`, `small`); None for other sources.
+        scale: Scale of the look-alike (`tiny`, `small`, `real`); None for other sources.
         seed: Seed of the look-alike.
     """
 

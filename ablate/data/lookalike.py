@@ -11,17 +11,17 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ablate.core.errors import UserError
-from ablate.data.lookalike_sales import DaySales, simulate_sales
-from ablate.data.lookalike_tables import make_articles, make_customers, num_departments
+from ablate.data.lookalike_sales import Baskets, DaySales, simulate_sales
+from ablate.data.lookalike_tables import NUM_DAYS, make_articles, make_customers, num_departments
 from ablate.data.lookalike_tasks import (
     SEEDS_OF_SPLIT,
     WeekSales,
@@ -31,6 +31,7 @@ from ablate.data.lookalike_tasks import (
     task_manifests,
     week_of_day,
 )
+from ablate.data.row_groups import ROWS_PER_GROUP, RowGroups
 
 MARKER = "lookalike.json"
 KIND = "ablate rel-hm look-alike"
@@ -39,17 +40,35 @@ GENERATOR = 1  # raise whenever the same scale and seed would give other bytes
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """Size of a look-alike: rows of the customer and article tables, transactions to aim at."""
+    """Size of a look-alike.
+
+    Attributes:
+        num_customers, num_articles: Rows of these tables.
+        num_transactions: Transactions to aim at, over all days.
+        baskets: Rows of a visit.
+        rows_per_group: Rows of a row group; what is kept in memory before it is written.
+    """
 
     num_customers: int
     num_articles: int
     num_transactions: int
+    baskets: Baskets = Baskets()  # noqa: RUF009 -- frozen
+    rows_per_group: int = ROWS_PER_GROUP
 
 
 SCALES: Mapping[str, Scale] = {
     "tiny": Scale(num_customers=1_500, num_articles=400, num_transactions=25_000),
     "small": Scale(num_customers=20_000, num_articles=3_000, num_transactions=400_000),
+    # rel-hm's own row counts: 15,187,287 transactions up to the test stamp and a week more, and as many customers a
+    # week as its label tables have, which takes somewhat smaller baskets.
+    "real": Scale(
+        num_customers=1_371_980,
+        num_articles=105_542,
+        num_transactions=15_468_000,
+        baskets=Baskets(log_lines=0.628, rows_per_visit=3.024),
+    ),
 }
+OnWeek = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +99,9 @@ class Marker:
         return json.dumps(values, indent=2, sort_keys=True) + "\n"
 
 
-def make_lookalike(folder: Path, scale: str, seed: int = 0) -> Path:
+def make_lookalike(
+    folder: Path, scale: str, seed: int = 0, on_week: OnWeek = lambda week, weeks: None
+) -> Path:
     """Write a look-alike of rel-hm, or return at once if the folder holds the same one, undamaged.
 
     The same scale and seed give the same bytes. A folder with another look-alike is replaced.
@@ -89,6 +110,7 @@ def make_lookalike(folder: Path, scale: str, seed: int = 0) -> Path:
         folder: Where to write; the parent is created.
         scale: A key of `SCALES`.
         seed: Any whole number >= 0.
+        on_week: Called with (weeks of sales written, weeks in all) while it works; never when nothing is to be done.
 
     Returns:
         The folder, absolute.
@@ -102,7 +124,7 @@ def make_lookalike(folder: Path, scale: str, seed: int = 0) -> Path:
         return folder
     _refuse_foreign(folder)
     try:
-        _stage_and_publish(folder, scale, seed)
+        _stage_and_publish(folder, scale, seed, on_week)
     except OSError as error:
         raise UserError(f"The look-alike cannot be written to {folder}: {error}.") from error
     return folder
@@ -165,11 +187,11 @@ def _refuse_foreign(folder: Path) -> None:
         )
 
 
-def _stage_and_publish(folder: Path, scale: str, seed: int) -> None:
+def _stage_and_publish(folder: Path, scale: str, seed: int, on_week: OnWeek) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".part", dir=folder.parent))
     try:
-        _write_dataset(staging / "new", scale, seed)
+        _write_dataset(staging / "new", scale, seed, on_week)
         _publish(staging / "new", folder, staging / "old", scale, seed)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
@@ -190,29 +212,47 @@ def _publish(content: Path, folder: Path, old: Path, scale: str, seed: int) -> N
         raise
 
 
-def _write_dataset(folder: Path, scale: str, seed: int) -> None:
+def _write_dataset(folder: Path, scale: str, seed: int, on_week: OnWeek) -> None:
     """Generate everything below `folder`, the marker last."""
-    size = SCALES[scale]
-    article_rng, customer_rng, sales_rng = (np.random.default_rng([seed, part]) for part in (1, 2, 3))
-    articles = make_articles(size.num_articles, article_rng)
-    customers = make_customers(size.num_customers, num_departments(size.num_articles), customer_rng)
-    days = list(simulate_sales(customers, articles, size.num_transactions, sales_rng))
-    tables = {
-        "db/article.parquet": articles.table,
-        "db/customer.parquet": customers.table,
-        "db/transactions.parquet": pa.concat_tables([_transactions(day) for day in days]),
-        **_task_tables(days, size.num_articles),
-    }
-    for path, table in tables.items():
-        _write_table(table, folder / path)
+    with RowGroups(folder, SCALES[scale].rows_per_group) as files:
+        _write_tables(files, SCALES[scale], seed, on_week)
     dataset_manifest(scale).save(folder / "manifest.yaml")
     for task in task_manifests():
         task.save(folder / "tasks" / task.name / "manifest.yaml")
     written = sorted(path for path in folder.rglob("*") if path.is_file())
-    files = {path.relative_to(folder).as_posix(): _sha256(path) for path in written}
-    rows = {path.removesuffix(".parquet"): table.num_rows for path, table in tables.items()}
-    marker = Marker(scale=scale, seed=seed, generator=GENERATOR, files=files, rows=rows)
+    digests = {path.relative_to(folder).as_posix(): _sha256(path) for path in written}
+    rows = {path.removesuffix(".parquet"): count for path, count in files.rows.items()}
+    marker = Marker(scale=scale, seed=seed, generator=GENERATOR, files=digests, rows=rows)
     (folder / MARKER).write_text(marker.to_json(), encoding="utf-8")
+
+
+def _write_tables(files: RowGroups, size: Scale, seed: int, on_week: OnWeek) -> None:
+    """Write tables and labels as the weeks of sales are simulated: two weeks and a row group per file are kept."""
+    article_rng, customer_rng, sales_rng = (np.random.default_rng([seed, part]) for part in (1, 2, 3))
+    articles = make_articles(size.num_articles, article_rng)
+    customers = make_customers(size.num_customers, num_departments(size.num_articles), customer_rng)
+    files.append("db/article.parquet", articles.table)
+    files.append("db/customer.parquet", customers.table)
+    days = simulate_sales(customers, articles, size.num_transactions, sales_rng, size.baskets)
+    for seed_number, tables in label_tables(_write_weeks(files, days, on_week), size.num_articles):
+        split = next(name for name, seeds in SEEDS_OF_SPLIT.items() if seed_number in seeds)
+        for task, table in tables.items():
+            files.append(f"tasks/{task}/{split}.parquet", table)
+
+
+def _write_weeks(files: RowGroups, days: Iterable[DaySales], on_week: OnWeek) -> Iterator[WeekSales]:
+    """Write the transactions of each week and pass the week on."""
+    num_weeks = week_of_day(NUM_DAYS - 1) + 1
+    for week, group in groupby(days, key=lambda day: week_of_day(day.day)):
+        part = list(group)
+        files.append("db/transactions.parquet", pa.concat_tables([_transactions(day) for day in part]))
+        on_week(week + 1, num_weeks)
+        yield WeekSales(
+            week=week,
+            customer=np.concatenate([day.customer for day in part]),
+            article=np.concatenate([day.article for day in part]),
+            price=np.concatenate([day.price for day in part]),
+        )
 
 
 def _transactions(day: DaySales) -> pa.Table:
@@ -225,32 +265,6 @@ def _transactions(day: DaySales) -> pa.Table:
             "sales_channel_id": day.channel,
         }
     )
-
-
-def _weeks(days: list[DaySales]) -> Iterator[WeekSales]:
-    last = week_of_day(days[-1].day)
-    for week in range(last + 1):
-        part = [day for day in days if week_of_day(day.day) == week]
-        yield WeekSales(
-            week=week,
-            customer=np.concatenate([day.customer for day in part]),
-            article=np.concatenate([day.article for day in part]),
-            price=np.concatenate([day.price for day in part]),
-        )
-
-
-def _task_tables(days: list[DaySales], num_articles: int) -> dict[str, pa.Table]:
-    parts: dict[str, list[pa.Table]] = {}
-    for seed, tables in label_tables(_weeks(days), num_articles):
-        split = next(name for name, seeds in SEEDS_OF_SPLIT.items() if seed in seeds)
-        for task, table in tables.items():
-            parts.setdefault(f"tasks/{task}/{split}.parquet", []).append(table)
-    return {path: pa.concat_tables(tables) for path, tables in parts.items()}
-
-
-def _write_table(table: pa.Table, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table.combine_chunks(), path, compression="zstd")
 
 
 def _sha256(path: Path) -> str:

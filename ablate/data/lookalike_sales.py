@@ -13,12 +13,25 @@ import numpy as np
 from ablate.data.lookalike_tables import MAX_PRICE, NUM_DAYS, TASTE_WEIGHTS, Articles, Customers
 
 PRICE_UNIT = 1.0 / 59_000
-_ROWS_PER_VISIT = 3.05  # measured, less a few percent for visits that saturate
 _INTEREST_ENDS, _INTEREST_STARTS = 1 / 9, 1 / 60  # daily probabilities of the hidden interested / idle states
 _IDLE_RATE = 0.12  # visit rate while idle, relative to interested
 _REPEAT_SHARE, _POPULAR_SHARE = 0.06, 0.34  # of the lines; the others follow taste
 _DUPLICATE_SHARE, _COPY_STOP = 0.083, 0.8  # lines with copies; copies are 1 + geometric
 _MEMORY = 4  # past purchases that a customer may repeat
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baskets:
+    """How many rows a visit makes.
+
+    Attributes:
+        log_lines: Mean of the log number of lines, before it is rounded up.
+        rows_per_visit: Rows of an expected visit, copies included: measured, less a few percent for visits that
+            saturate.
+    """
+
+    log_lines: float = 0.75
+    rows_per_visit: float = 3.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +53,11 @@ class DaySales:
 
 
 def simulate_sales(
-    customers: Customers, articles: Articles, num_rows: int, rng: np.random.Generator
+    customers: Customers,
+    articles: Articles,
+    num_rows: int,
+    rng: np.random.Generator,
+    baskets: Baskets = Baskets(),  # noqa: B008 -- frozen
 ) -> Iterator[DaySales]:
     """Yield the sales of every day from 2019-09-07 to 2020-09-21.
 
@@ -49,6 +66,7 @@ def simulate_sales(
         articles: A articles.
         num_rows: Transactions to aim at, over all days, within a few percent.
         rng: Source of all randomness.
+        baskets: Rows of a visit.
     """
     num_customers = len(customers.visit_rate)
     volume = _daily_volume()
@@ -58,9 +76,10 @@ def simulate_sales(
     for day in range(NUM_DAYS):
         interested = _next_interest(interested, rng)
         shelf = market.shelf(day, rng)
-        expected_visits = num_rows / _ROWS_PER_VISIT * volume[day]
+        expected_visits = num_rows / baskets.rows_per_visit * volume[day]
         visitors = _visitors(customers, interested, day, expected_visits, rng)
-        yield _sell(visitors, customers, articles, shelf, memory, day, rng)
+        basket_lines = _basket_lines(len(visitors), baskets, rng)
+        yield _sell(visitors, basket_lines, customers, articles, shelf, memory, day, rng)
 
 
 def _daily_volume() -> np.ndarray:
@@ -167,8 +186,15 @@ class _Market:
         )
 
 
+def _basket_lines(num_visitors: int, baskets: Baskets, rng: np.random.Generator) -> np.ndarray:
+    """Lines of every visitor's basket [V], heavy-tailed, 1 to 60."""
+    lines = np.ceil(np.exp(rng.normal(baskets.log_lines, 0.85, num_visitors)))
+    return np.minimum(lines.astype(np.int64), 60)
+
+
 def _sell(
     visitors: np.ndarray,
+    basket_lines: np.ndarray,
     customers: Customers,
     articles: Articles,
     shelf: _Shelf,
@@ -176,11 +202,10 @@ def _sell(
     day: int,
     rng: np.random.Generator,
 ) -> DaySales:
-    """Fill the baskets of the visitors [V]; writes their purchases into `memory` [C, _MEMORY]."""
-    num_lines = np.ceil(np.exp(rng.normal(0.75, 0.85, len(visitors)))).astype(np.int64)
+    """Fill `basket_lines` [V] lines for the visitors [V]; writes their purchases into `memory` [C, _MEMORY]."""
     online = rng.random(len(visitors)) < customers.online_share[visitors]
     rebate = np.where(rng.random(len(visitors)) < 0.05, 0.9, 1.0)
-    buyer = visitors[np.repeat(np.arange(len(visitors)), np.minimum(num_lines, 60))]
+    buyer = visitors[np.repeat(np.arange(len(visitors)), basket_lines)]
     bought = _choose_articles(buyer, customers, shelf, memory, rng)
     lines = np.unique(buyer * len(articles.appeal) + bought)  # equal lines are one; copies are drawn below
     buyer, bought = np.divmod(lines, len(articles.appeal))

@@ -11,6 +11,7 @@ from ablate.core.study import Factor, Study
 from ablate.design.arms import acting_in_eager, compiled_cell, explicit_cell, inert_reason, named_cells
 from ablate.design.fraction import FEWEST_ACTING, acting_names
 from ablate.design.game import half_fraction
+from ablate.design.parity import arms_to_test, plan_parity
 from ablate.design.trials import plan_trials
 
 FEWEST_VARYING = {"factorial": 1, "ladder": 2, "leave-one-out": 1, "add-one-in": 1, "fraction": 4,
@@ -35,7 +36,13 @@ def make_design(study: Study) -> Design:
     arms = named_cells(study)
     names = _arms_by_setting(arms)
     cells = tuple(_designed(study, cell, names.get(_setting(cell), ())) for cell in _cells(study, arms))
-    return Design(kind=study.design, cells=cells, trials=plan_trials(study, cells))
+    tested = [_designed(study, arms[name], names[_setting(arms[name])]) for name in arms_to_test(study)]
+    return Design(
+        kind=study.design,
+        cells=cells,
+        trials=plan_trials(study, cells),
+        parity=plan_parity(study, cells, tested),
+    )
 
 
 def _cells(study: Study, arms: Mapping[str, Cell]) -> list[Cell]:

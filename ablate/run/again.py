@@ -53,16 +53,20 @@ def train_again(
         command: Program that trains.
 
     Raises:
-        UserError: the target is not empty, or the trial was never started.
+        UserError: the target is not empty, the trial was never started, or the eager reference of a parity trial is
+            gone.
     """
     request_path = record_folder / REQUEST_NAME
     if not request_path.exists():
         raise UserError(f"{record_folder} has no {REQUEST_NAME}: this trial was never started")
     if target.exists() and any(target.iterdir()):
         raise UserError(f"{target} is not empty; give a new folder")
+    stored = read_json(request_path, TrialRequest)
+    reference = stored.reference_folder
+    if reference is not None and not (Path(reference) / "record.json").exists():
+        raise UserError(f"its eager reference {reference} is gone; `ablate run SPEC` trains that one again")
     target = target.resolve()
     target.mkdir(parents=True, exist_ok=True)
-    stored = read_json(request_path, TrialRequest)
     study = read_study(Path(stored.study_json))
     device = pick_device(study.device)
     request = replace(

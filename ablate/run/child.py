@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import selectors
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,17 +16,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ablate.core.errors import DiskError
 from ablate.core.record import TrialRecord
-from ablate.core.request import TrialRequest
+from ablate.core.request import EXIT_DISK, TrialRequest
 from ablate.core.study import Study
 from ablate.records.store import read_record, write_json, write_record
-from ablate.run.missing_record import ChildEnd, explain_missing_record
+from ablate.run.missing_record import ChildEnd, explain_missing_record, read_tail
 from ablate.run.signals import stop_signals_wait
 
 TRAIN_COMMAND: tuple[str, ...] = (sys.executable, "-m", "ablate.train")
 OUTPUT_NAME = "stderr.txt"
 REQUEST_NAME = "request.json"
-RESULT_NAMES = ("record.json", "series.parquet", "evidence.json")
+RESULT_NAMES = ("record.json", "series.parquet", "evidence.json", "parity.parquet", "predictions.parquet")
+CHECKPOINTS_NAME = "checkpoints"
 GRACE_S = 5.0
 LONGEST_SELECT_S = 0.5
 
@@ -58,13 +61,20 @@ def run_child(study: Study, launch: Launch) -> TrialRecord:
 
     Raises:
         KeyboardInterrupt: the user interrupted; the child is gone and no record of it is kept, unless it had ended.
+        DiskError: the child could not write; no record of it is kept.
     """
     folder = Path(launch.request.record_folder)
     folder.mkdir(parents=True, exist_ok=True)
     for name in RESULT_NAMES:
         (folder / name).unlink(missing_ok=True)  # of a start that was interrupted; ended attempts were set aside
+    shutil.rmtree(folder / CHECKPOINTS_NAME, ignore_errors=True)
     end = _execute(launch, folder, study.trial_timeout_s)
     record = read_record(folder) if (folder / "record.json").exists() else None
+    if record is None and end.returncode == EXIT_DISK:
+        said = read_tail(folder / OUTPUT_NAME).strip().rpartition("\n")[2]
+        whole = said.startswith("cannot ") and said.endswith("is kept")  # it may not have fitted on the disk either
+        raise DiskError(said if whole else f"cannot write {folder}: the disk is full; free some space and run again, "
+                        "every finished trial is kept")
     if record is None or (end.timed_out and not record.completed):
         record = explain_missing_record(
             study, launch.request, end, folder / OUTPUT_NAME, launch.request.cache_state

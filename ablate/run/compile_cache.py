@@ -3,7 +3,8 @@
 With `per-cell` the first block of a cell compiles from an empty folder, whenever and however often it is trained, and
 later blocks start from a folder that a completed trial of that cell has filled. Whether one has is read from its
 record, which an orphan writes as well; so nothing has to be told when a trial ends. Every cold start has a folder of
-its own, which stays where it is: compiled code names its path.
+its own, which stays where it is: compiled code names its path. Parity trials have caches apart: they are compiled with
+other settings, and must not warm a timed trial.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class CompileCache:
 
 def open_cache(policy: CachePolicy, trial: PlannedTrial, attempt: int, paths: StudyPaths) -> CompileCache:
     """Prepare the compile cache of a trial whose lease is held."""
-    root = paths.compile_cache
+    root = paths.compile_cache / "parity" if trial.purpose == "parity" else paths.compile_cache
     if trial.cell.cell.execution == "eager":
         return CompileCache(folder=root / "eager", state="not-compiled")
     if policy == "shared":

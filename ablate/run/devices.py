@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from ablate.core.errors import UserError
 from ablate.core.paths import lock_folder
-from ablate.run.locks import FileLock, make_shared_folder, wait_for
+from ablate.run.locks import FileLock, make_shared_folder, read_holder, wait_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +26,7 @@ class Device:
         lock_name: Identity of the device on this host.
         visible: Value of `CUDA_VISIBLE_DEVICES` for the child: the claimed GPU, or empty to hide all.
         index: Index of the device as the child sees it; None on a CPU.
+        driver: Version of the driver; empty on a CPU.
     """
 
     kind: Literal["cpu", "cuda"]
@@ -33,6 +34,7 @@ class Device:
     lock_name: str
     visible: str = ""
     index: int | None = None
+    driver: str = ""
 
     @property
     def lock_path(self) -> Path:
@@ -42,23 +44,30 @@ class Device:
     def lock(self, on_wait: Callable[[dict[str, Any]], None]) -> FileLock:
         """Take the device for one trial, waiting as long as it needs; see `wait_for`.
 
+        Who waits stands in a queue of one, so that whoever has just let go of the device does not take it again before
+        those who wait: two workers on one device take turns.
+
         Raises:
             UserError: the folder of the locks cannot be used.
         """
         try:
             make_shared_folder(self.lock_path.parent)
-            lock = FileLock.try_acquire(self.lock_path)
+            queue = wait_for(
+                self.lock_path.with_suffix(".queue"), lambda _: on_wait(read_holder(self.lock_path))
+            )
+            with queue:
+                return wait_for(self.lock_path, on_wait)
         except OSError as error:
             raise UserError(
                 f"cannot lock {self.name}: {error.strerror}: {error.filename}; set ABLATE_LOCKS to a folder that all "
                 "users of this machine share"
             ) from error
-        return lock or wait_for(self.lock_path, on_wait)
 
 
 def detect_device(environment: Mapping[str, str] | None = None) -> Device:
     """The first GPU that the caller may see, else this host's CPU."""
-    return _first_gpu(os.environ if environment is None else environment) or cpu_device()
+    gpus = visible_gpus(environment)
+    return gpus[0] if gpus else cpu_device()
 
 
 def pick_device(kind: Literal["cpu", "cuda"], environment: Mapping[str, str] | None = None) -> Device:
@@ -69,12 +78,12 @@ def pick_device(kind: Literal["cpu", "cuda"], environment: Mapping[str, str] | N
     """
     if kind == "cpu":
         return cpu_device()
-    gpu = _first_gpu(os.environ if environment is None else environment)
-    if gpu is None:
+    gpus = visible_gpus(environment)
+    if not gpus:
         raise UserError(
             "the study asks for cuda and no GPU is visible here; set device: cpu or auto in the spec"
         )
-    return gpu
+    return gpus[0]
 
 
 def cpu_device() -> Device:
@@ -82,37 +91,44 @@ def cpu_device() -> Device:
     return Device(kind="cpu", name=_cpu_name(), lock_name=f"host-cpu-{_file_safe(socket.gethostname())}")
 
 
-def _first_gpu(environment: Mapping[str, str]) -> Device | None:
+def visible_gpus(environment: Mapping[str, str] | None = None) -> tuple[Device, ...]:
+    """The GPUs that the caller may see, in the caller's order; none where there is no driver."""
     try:
         import pynvml
     except ImportError:
-        return None
+        return ()
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
-        return None
+        return ()
+    visible = (os.environ if environment is None else environment).get("CUDA_VISIBLE_DEVICES")
     try:
-        handle = _visible_handle(pynvml, environment.get("CUDA_VISIBLE_DEVICES"))
-        if handle is None:
-            return None
-        uuid, name = _text(pynvml.nvmlDeviceGetUUID(handle)), _text(pynvml.nvmlDeviceGetName(handle))
+        return tuple(_gpu(pynvml, handle) for handle in _visible_handles(pynvml, visible))
     except pynvml.NVMLError:
-        return None
+        return ()
     finally:
         pynvml.nvmlShutdown()
-    return Device(kind="cuda", name=name, lock_name=_file_safe(uuid), visible=uuid, index=0)
 
 
-def _visible_handle(pynvml: Any, visible: str | None) -> Any | None:
-    """Handle of the first GPU that `CUDA_VISIBLE_DEVICES` lists (an index in PCI order, or a UUID)."""
+def _gpu(pynvml: Any, handle: Any) -> Device:
+    uuid, name = _text(pynvml.nvmlDeviceGetUUID(handle)), _text(pynvml.nvmlDeviceGetName(handle))
+    driver = _text(pynvml.nvmlSystemGetDriverVersion())
+    return Device(kind="cuda", name=name, lock_name=_file_safe(uuid), visible=uuid, index=0, driver=driver)
+
+
+def _visible_handles(pynvml: Any, visible: str | None) -> list[Any]:
+    """Handles of the GPUs that `CUDA_VISIBLE_DEVICES` lists (indices in PCI order, or UUIDs; -1 ends the list)."""
     if visible is None:
-        return pynvml.nvmlDeviceGetHandleByIndex(0) if pynvml.nvmlDeviceGetCount() else None
-    first = visible.split(",")[0].strip()
-    if not first or first == "-1":
-        return None
-    if first.isdigit():
-        return pynvml.nvmlDeviceGetHandleByIndex(int(first))
-    return pynvml.nvmlDeviceGetHandleByUUID(first)
+        return [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+    handles = []
+    for name in (part.strip() for part in visible.split(",")):
+        if not name or name == "-1":
+            break
+        by_index = name.isdigit()
+        handles.append(
+            pynvml.nvmlDeviceGetHandleByIndex(int(name)) if by_index else pynvml.nvmlDeviceGetHandleByUUID(name)
+        )
+    return handles
 
 
 def _cpu_name() -> str:

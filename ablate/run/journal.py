@@ -1,8 +1,9 @@
-"""A ledger file -> an Optuna study over it that survives kill -9 and never samples a value by itself."""
+"""A ledger file -> an Optuna study over it that survives kill -9 and never samples a value by itself; its leases."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn, cast
@@ -10,22 +11,30 @@ from typing import Any, NoReturn, cast
 import optuna
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
+from optuna.trial import TrialState
 
 from ablate.core.errors import StoredDataError
-from ablate.run.locks import short_lock
+from ablate.core.paths import StudyPaths
+from ablate.run.leases import lease_path
+from ablate.run.locks import FileLock, is_held, read_holder, short_lock, wait_for
+from ablate.run.stores import NextAttempt, OnWait, Settle
+
+LOST = "lost lease"
 
 
 class KernelLock:
     """Lock of the journal file that the kernel frees when its holder dies (Optuna's own waits 30 s for a dead one)."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, journal: Path) -> None:
+        self._journal = journal
+        self._path = journal.with_name(journal.name + ".write-lock")
         self._held: list[Any] = []
 
     def acquire(self) -> bool:
         held = short_lock(self._path)
         held.__enter__()
         self._held.append(held)
+        _drop_torn_line(self._journal)  # of a worker that was killed while it wrote
         return True
 
     def release(self) -> None:
@@ -60,7 +69,7 @@ def open_journal(path: Path, study_name: str) -> tuple[JournalStorage, optuna.St
     path.parent.mkdir(parents=True, exist_ok=True)
     _drop_torn_line(path)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    lock = cast(JournalFileSymlinkLock, KernelLock(path.with_name(path.name + ".write-lock")))
+    lock = cast(JournalFileSymlinkLock, KernelLock(path))
     with explain_damage(path):
         storage = JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
         study = optuna.create_study(
@@ -87,10 +96,67 @@ def explain_damage(path: Path) -> Iterator[None]:
 def _drop_torn_line(path: Path) -> None:
     """Cut off a last line that a full disk or a crash left half written; its operation never took effect."""
     try:
-        content = path.read_bytes()
+        stream = path.open("r+b")
     except FileNotFoundError:
         return
-    whole = content.rfind(b"\n") + 1
-    if whole < len(content):
-        with path.open("r+b") as stream:
-            stream.truncate(whole)
+    with stream:
+        size = stream.seek(0, os.SEEK_END)
+        if size and (stream.seek(size - 1), stream.read(1))[1] != b"\n":
+            stream.seek(0)
+            stream.truncate(stream.read().rfind(b"\n") + 1)
+
+
+class JournalStore:
+    """A ledger in a file, for the workers of one host; a lease is a locked file that the trial's process inherits.
+
+    So a worker that is killed leaves its block and its trial held for exactly as long as its orphan trains.
+    """
+
+    tied = False
+
+    def __init__(self, study_name: str, paths: StudyPaths) -> None:
+        self._paths = paths
+        with short_lock(self._lock_path):
+            self.storage, self.optuna_study = open_journal(paths.ledger, study_name)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        with short_lock(self._lock_path), explain_damage(self._paths.ledger):
+            yield
+
+    def reap(self, settle: Settle, next_attempt: NextAttempt) -> None:
+        for entry in self.optuna_study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            lease = FileLock.try_acquire(lease_path(self._paths, entry.user_attrs["slug"]))
+            if lease is None:
+                continue
+            with lease:
+                if settle(entry):
+                    continue
+                attributes = next_attempt(entry)
+                self.storage.set_trial_user_attr(entry._trial_id, "reason", LOST)
+                self.storage.set_trial_state_values(entry._trial_id, TrialState.FAIL)
+                self.optuna_study.enqueue_trial({}, user_attrs=attributes)
+
+    def lease_block(self, block: str) -> FileLock | None:
+        return FileLock.try_acquire(lease_path(self._paths, block))
+
+    def lease_trial(self, slug: str, trial_id: int) -> FileLock | None:
+        return FileLock.try_acquire(lease_path(self._paths, slug))
+
+    def holder(self, block: str, slug: str) -> Mapping[str, Any]:
+        path = lease_path(self._paths, slug)
+        return read_holder(path if is_held(path) else lease_path(self._paths, block))
+
+    def wait(self, block: str, slug: str, on_wait: OnWait) -> None:
+        for name in (slug, block):
+            wait_for(lease_path(self._paths, name), on_wait).release()
+
+    def is_lost(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        return
+
+    @property
+    def _lock_path(self) -> Path:
+        return self._paths.ledger.with_name(self._paths.ledger.name + ".lock")

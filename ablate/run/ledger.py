@@ -1,14 +1,14 @@
 """Planned trials -> which waits, runs or has ended: each stable key is executed once, whoever is killed when.
 
-The record on disk is the truth, the Optuna journal says who works on what. Every method holds the ledger's lock for a
-few milliseconds. A trial that runs has a locked lease file; the lock is inherited by its process, so a runner that is
-killed leaves the lease held for exactly as long as its orphan trains.
+The record on disk is the truth, the entries (in a journal file or in PostgreSQL) say who works on what. Every method
+holds the ledger's lock for a few milliseconds. A worker takes the trials of a workload and block together: another one
+gets them only when that worker and its process are gone, and only in the same environment.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,45 +21,87 @@ from ablate.core.paths import StudyPaths
 from ablate.core.record import TrialRecord
 from ablate.core.study import Study
 from ablate.records.store import read_record
-from ablate.run.journal import explain_damage, open_journal
-from ablate.run.leases import lease_path
-from ablate.run.locks import FileLock, read_holder, short_lock
+from ablate.run.blocks import block_of, find_environments, is_begun
+from ablate.run.journal import JournalStore
+from ablate.run.stores import Lease, OnWait, Store
+from ablate.run.worker import describe_difference
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A trial that this process now owns: its attempt, its number in the ledger and the held lease."""
+    """A trial that this process now owns: its attempt, its number in the ledger and the held lease.
+
+    `keep` are the descriptors that its process inherits: of this lease and of the block's.
+    """
 
     trial: PlannedTrial
     attempt: int
     number: int
-    lease: FileLock
+    lease: Lease
+    keep: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Held:
-    """Nothing waits, but trials of this list still run elsewhere; `lease_path` is the lease of the first of them."""
+    """Nothing waits that this worker may take, but others have trials of this list; `trial` is the first of them."""
 
     trial: PlannedTrial
-    lease_path: Path
     holder: Mapping[str, Any]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Foreign:
+    """Nothing is left but trials of blocks that were begun in another environment, and nobody works on those.
+
+    `differences` says by block what differs.
+    """
+
+    differences: Mapping[str, str]
+
+
 class Ledger:
-    """The ledger of one study on one host."""
+    """The ledger of one study, as one worker sees it.
 
-    def __init__(self, study: Study, paths: StudyPaths) -> None:
+    Args:
+        study: The study.
+        paths: Its files.
+        store: Where the entries are kept; None = in the journal file beside the records.
+        worker: Environment of this worker (see `ablate.run.worker`); empty = fits every block.
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        paths: StudyPaths,
+        *,
+        store: Store | None = None,
+        worker: Mapping[str, str] | None = None,
+    ) -> None:
         self._paths = paths
-        with short_lock(self._lock_path):
-            self._storage, self._optuna = open_journal(paths.ledger, study.name)
-        self._study_id = self._storage.get_study_id_from_name(study.name)
+        self._store: Store = store or JournalStore(study.name, paths)
+        self._storage, self._optuna = self._store.storage, self._store.optuna_study
+        self._study_id = self._storage.get_study_id_from_name(self._optuna.study_name)
+        self._worker = dict(worker or {})
+        self._blocks: dict[str, Lease] = {}
 
-    def enqueue(self, trials: Sequence[PlannedTrial], *, retry_failed: bool = False) -> int:
+    @property
+    def tied(self) -> bool:
+        """Whether a trial's process must die with this worker."""
+        return self._store.tied
+
+    def is_lost(self) -> bool:
+        """Whether this worker has lost its leases, so that its trial must end at once."""
+        return self._store.is_lost()
+
+    def enqueue(
+        self, trials: Sequence[PlannedTrial], *, retry_failed: bool = False, restart_blocks: bool = False
+    ) -> int:
         """Make sure that every trial is in the ledger once; done before, this adds only what is missing.
 
         Args:
             trials: Planned trials, in the order in which they should run.
             retry_failed: Set the records of trials that did not complete aside and enqueue a next attempt of them.
+            restart_blocks: Do so with all records of unfinished blocks that were begun in another environment.
 
         Returns:
             Number of trials that were added to the queue.
@@ -68,23 +110,39 @@ class Ledger:
             self._reap()
             latest, added = self._latest(), 0
             for trial in trials:
-                added += self._enqueue_one(trial, latest.get(trial.key), retry_failed)
+                fits = not retry_failed or not self._difference(trial, trials)
+                added += self._enqueue_one(trial, latest.get(trial.key), retry_failed and fits)
+            if restart_blocks:
+                added += self._restart_blocks(trials)
             return added
 
-    def claim(self, trials: Sequence[PlannedTrial]) -> Claim | Held | None:
-        """Take the first waiting trial of the list, in list order.
+    def claim(self, trials: Sequence[PlannedTrial]) -> Claim | Held | Foreign | None:
+        """Take the first waiting trial of the list, in list order, from the blocks that this worker has or can take.
 
         Returns:
-            A claim; or who still runs one of the trials; or None when all of them have ended.
+            A claim; or who else has some of the trials; or what keeps this worker from the rest; or None when all have
+            ended.
         """
         with self._locked():
             self._reap()
-            latest, held = self._latest(), None
+            latest = self._mend(trials)
+            self._let_go(trials, latest)
+            held: PlannedTrial | None = None
+            foreign: dict[str, str] = {}
             for trial in trials:
                 entry = latest.get(trial.key)
-                if entry is None or entry.state.is_finished():
+                if entry is None or entry.state.is_finished() or _waits_for_reference(trial, latest):
                     continue
-                lease = FileLock.try_acquire(self._lease_path(trial.slug))
+                block = block_of(trial)
+                if block in foreign:
+                    continue
+                if block not in self._blocks and not self._take(trial, trials, foreign):
+                    held = held or (None if block in foreign else trial)
+                    continue
+                if entry.state == TrialState.RUNNING:  # by a process left behind that will be reaped
+                    held = held or trial
+                    continue
+                lease = self._store.lease_trial(trial.slug, self._trial_id(entry.number))
                 if lease is None:
                     held = held or trial
                     continue
@@ -93,19 +151,84 @@ class Ledger:
                     return self._start(trial, entry, lease)
                 self._close(entry.number, record)
                 lease.release()
-            return None if held is None else self._held(held)
+            if held is not None:
+                return Held(trial=held, holder=self._store.holder(block_of(held), held.slug))
+            return Foreign(differences=foreign) if foreign else None
+
+    def wait(self, held: Held, on_wait: OnWait) -> None:
+        """Wait until another worker, or what it left behind, lets go of something; then claim again."""
+        self._store.wait(block_of(held.trial), held.trial.slug, on_wait)
 
     def finish(self, claim: Claim, record: TrialRecord) -> None:
         """Tell the result of a claimed trial and let go of its lease."""
         with self._locked():
-            self._close(claim.number, record)
+            if not self._entry(claim.number).state.is_finished():  # else somebody has taken it from the record
+                self._close(claim.number, record)
             claim.lease.release()
 
     def put_back(self, claim: Claim) -> None:
         """Let a claimed trial wait again, as if it had never started (Ctrl-C)."""
         with self._locked():
-            self._storage.set_trial_state_values(self._trial_id(claim.number), TrialState.WAITING)
+            if not self._entry(claim.number).state.is_finished():
+                self._storage.set_trial_state_values(self._trial_id(claim.number), TrialState.WAITING)
             claim.lease.release()
+
+    def close(self) -> None:
+        """Let go of every block; a process left behind keeps the one it trains in."""
+        for lease in self._blocks.values():
+            lease.release()
+        self._blocks.clear()
+        self._store.close()
+
+    # -- blocks ----------------------------------------------------------------------------------------------------
+
+    def _take(self, trial: PlannedTrial, trials: Sequence[PlannedTrial], foreign: dict[str, str]) -> bool:
+        """Take the block of a trial; False when somebody has it, or, noted in `foreign`, when it is not for here."""
+        block = block_of(trial)
+        lease = self._store.lease_block(block)
+        if lease is None:
+            return False
+        difference = self._difference(trial, trials)
+        if difference:
+            lease.release()
+            foreign[block] = difference
+            return False
+        lease.describe(self._worker)
+        self._blocks[block] = lease
+        return True
+
+    def _difference(self, trial: PlannedTrial, trials: Iterable[PlannedTrial]) -> str:
+        """What differs between this worker and those that began the block of a trial; empty when nothing does."""
+        slugs = (other.slug for other in trials if block_of(other) == block_of(trial))
+        for there in find_environments(self._paths, slugs):
+            if self._worker and (difference := describe_difference(there, self._worker)):
+                return difference
+        return ""
+
+    def _let_go(self, trials: Sequence[PlannedTrial], latest: Mapping[str, FrozenTrial]) -> None:
+        """Let go of blocks that are finished, or whose parity trials nobody has begun."""
+        for block in list(self._blocks):
+            entries = [(trial, latest.get(trial.key)) for trial in trials if block_of(trial) == block]
+            if not is_begun((trial.purpose, entry.state) for trial, entry in entries if entry is not None):
+                self._blocks.pop(block).release()
+
+    def _restart_blocks(self, trials: Sequence[PlannedTrial]) -> int:
+        added = 0
+        for block in dict.fromkeys(block_of(trial) for trial in trials):
+            inside = [trial for trial in trials if block_of(trial) == block]
+            latest = self._latest()
+            if all(latest[trial.key].state.is_finished() for trial in inside):
+                continue
+            if not self._difference(inside[0], inside) or (lease := self._store.lease_block(block)) is None:
+                continue
+            for trial in inside:
+                entry = latest[trial.key]
+                if entry.state.is_finished():
+                    set_aside(self._folder(trial.slug), entry.user_attrs["attempt"])
+                    self._add(trial, attempt=entry.user_attrs["attempt"] + 1)
+                    added += 1
+            lease.release()
+        return added
 
     # -- one key ---------------------------------------------------------------------------------------------------
 
@@ -131,53 +254,70 @@ class Ledger:
     def _add(self, trial: PlannedTrial, *, attempt: int) -> None:
         self._optuna.enqueue_trial({}, user_attrs=_attributes(trial, attempt))
 
-    def _start(self, trial: PlannedTrial, entry: FrozenTrial, lease: FileLock) -> Claim:
+    def _start(self, trial: PlannedTrial, entry: FrozenTrial, lease: Lease) -> Claim:
         lease.describe({"trial": trial.key})
         self._storage.set_trial_state_values(self._trial_id(entry.number), TrialState.RUNNING)
-        return Claim(trial=trial, attempt=entry.user_attrs["attempt"], number=entry.number, lease=lease)
+        return Claim(
+            trial=trial,
+            attempt=entry.user_attrs["attempt"],
+            number=entry.number,
+            lease=lease,
+            keep=(*lease.descriptors, *self._blocks[block_of(trial)].descriptors),
+        )
+
+    def _mend(self, trials: Sequence[PlannedTrial]) -> dict[str, FrozenTrial]:
+        """Bring back trials whose failure was noted by a worker that was killed before it noted what follows."""
+        latest = self._latest()
+        failed = [
+            trial for trial in trials if trial.key in latest and latest[trial.key].state == TrialState.FAIL
+        ]
+        for trial in failed:
+            record, attempt = self._record(trial.slug), latest[trial.key].user_attrs["attempt"]
+            if record is None:
+                self._add(trial, attempt=attempt + 1)
+            elif record.completed and record.times and record.times.steady_s is not None:
+                self._add(trial, attempt=record.identity.attempt)
+        return self._latest() if failed else latest
 
     def _close(self, number: int, record: TrialRecord) -> None:
-        steady = record.times.steady_s if record.times and record.completed else None
+        timed = record.identity.purpose == "timed"
+        steady = record.times.steady_s if timed and record.times and record.completed else None
         trial_id = self._trial_id(number)
-        reason = (
-            record.failure.reason if record.failure else None if steady is not None else "no steady state"
-        )
+        without = "no steady state" if timed else "a parity trial has no steady time"
+        reason = record.failure.reason if record.failure else None if steady is not None else without
         if reason is not None:
             self._storage.set_trial_user_attr(trial_id, "reason", reason)
         self._storage.set_trial_user_attr(trial_id, "status", record.status)
-        if steady is None:
+        if record.completed and record.identity.purpose == "parity":
+            self._storage.set_trial_state_values(trial_id, TrialState.PRUNED)  # ended well, without a time to tell
+        elif steady is None:
             self._storage.set_trial_state_values(trial_id, TrialState.FAIL)
         else:
             self._storage.set_trial_state_values(trial_id, TrialState.COMPLETE, [steady])
 
     def _reap(self) -> None:
-        """Settle trials whose runner and process are both gone: take their record, or let them run once more."""
-        for entry in self._optuna.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-            slug, attempt = entry.user_attrs["slug"], entry.user_attrs["attempt"]
-            lease = FileLock.try_acquire(self._lease_path(slug))
-            if lease is None:
-                continue
-            with lease:
-                record = self._record(slug)
-                if record is not None:
-                    self._close(entry.number, record)
-                    continue
-                trial_id = self._trial_id(entry.number)
-                self._storage.set_trial_user_attr(trial_id, "reason", "lost lease")
-                self._storage.set_trial_state_values(trial_id, TrialState.FAIL)
-                set_aside(self._folder(slug), attempt)
-                attributes = {**entry.user_attrs, "attempt": attempt + 1}
-                attributes.pop("reason", None)
-                self._optuna.enqueue_trial({}, user_attrs=attributes)
+        """Settle trials whose worker and process are both gone: take their record, or let them run once more."""
+        self._store.reap(self._settle, self._next_attempt)
+
+    def _settle(self, entry: FrozenTrial) -> bool:
+        record = self._record(entry.user_attrs["slug"])
+        if record is None:
+            return False
+        self._close(entry.number, record)
+        return True
+
+    def _next_attempt(self, entry: FrozenTrial) -> dict[str, Any]:
+        attempt = entry.user_attrs["attempt"]
+        set_aside(self._folder(entry.user_attrs["slug"]), attempt)
+        return {**{name: v for name, v in entry.user_attrs.items() if name != "reason"}, "attempt": attempt + 1}
 
     # -- look-ups --------------------------------------------------------------------------------------------------
 
     def _latest(self) -> dict[str, FrozenTrial]:
         return {entry.user_attrs["key"]: entry for entry in self._optuna.get_trials(deepcopy=False)}
 
-    def _held(self, trial: PlannedTrial) -> Held:
-        path = self._lease_path(trial.slug)
-        return Held(trial=trial, lease_path=path, holder=read_holder(path))
+    def _entry(self, number: int) -> FrozenTrial:
+        return self._storage.get_trial(self._trial_id(number))
 
     def _record(self, slug: str) -> TrialRecord | None:
         folder = self._folder(slug)
@@ -186,20 +326,19 @@ class Ledger:
     def _folder(self, slug: str) -> Path:
         return self._paths.records / slug
 
-    def _lease_path(self, slug: str) -> Path:
-        return lease_path(self._paths, slug)
-
     def _trial_id(self, number: int) -> int:
         return self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number)
 
-    @property
-    def _lock_path(self) -> Path:
-        return self._paths.ledger.with_name(self._paths.ledger.name + ".lock")
-
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        with short_lock(self._lock_path), explain_damage(self._paths.ledger):
+        with self._store.locked():
             yield
+
+
+def _waits_for_reference(trial: PlannedTrial, latest: Mapping[str, FrozenTrial]) -> bool:
+    """Whether the eager parity trial that a trial restarts from has not ended yet."""
+    reference = latest.get(trial.reference or "")
+    return reference is not None and not reference.state.is_finished()
 
 
 def set_aside(folder: Path, attempt: int) -> None:

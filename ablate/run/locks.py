@@ -40,6 +40,11 @@ class FileLock:
             raise
         return cls(path, descriptor)
 
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """What a child inherits to keep the lock held."""
+        return (self.descriptor,)
+
     def describe(self, holder: Mapping[str, Any]) -> None:
         """Write who holds the lock into the file, for whoever waits."""
         os.ftruncate(self.descriptor, 0)

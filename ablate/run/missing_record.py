@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from ablate.core.record import CacheState, Failure, Identity, Status, TrialRecord
@@ -41,8 +42,15 @@ def explain_missing_record(
     """
     text = read_tail(output)
     status, reason = _verdict(end, text, study.trial_timeout_s)
+    record = unfinished_record(study, request, status, Failure(reason=reason, traceback=text))
+    return replace(record, started_at=end.started_at, ended_at=end.ended_at, cache_state=cache_state)
+
+
+def unfinished_record(study: Study, request: TrialRequest, status: Status, failure: Failure) -> TrialRecord:
+    """Build the record of a trial that did not complete, as far as its request tells; it started and ended now."""
     trial = request.trial
     cell = trial.cell.cell
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
     return TrialRecord(
         identity=Identity(
             study=study.name,
@@ -57,12 +65,13 @@ def explain_missing_record(
             seed=trial.seed,
             order=trial.order,
             attempt=request.attempt,
+            purpose=trial.purpose,
         ),
         status=status,
-        failure=Failure(reason=reason, traceback=text),
-        started_at=end.started_at,
-        ended_at=end.ended_at,
-        cache_state=cache_state,
+        failure=failure,
+        started_at=now,
+        ended_at=now,
+        cache_state=request.cache_state,
         recipe=to_dict(request.recipe),
     )
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ablate.core.cell import PlannedTrial
+from ablate.core.cell import PlannedTrial, Purpose
 from ablate.core.paths import StudyPaths
 from ablate.records.store import read_record
 
@@ -18,6 +19,7 @@ class FailedTrial:
     status: str
     reason: str
     folder: str
+    purpose: Purpose = "timed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,12 +27,13 @@ class RunOutcome:
     """What one call of `run_study` came to.
 
     Attributes:
-        planned: Number of trials asked for.
+        planned: Number of timed trials asked for.
         completed: How many of them are completed now, earlier calls included.
-        trained: How many this call trained.
-        failed: Trials that ended without completing.
+        trained: How many of them this call trained.
+        failed: Trials, timed or parity, that ended without completing.
         interrupted: Whether the user stopped it; calling again continues.
         seconds: Wall time of this call.
+        parity_planned, parity_completed, parity_trained: The same numbers of parity trials.
     """
 
     planned: int
@@ -39,6 +42,9 @@ class RunOutcome:
     failed: tuple[FailedTrial, ...]
     interrupted: bool
     seconds: float
+    parity_planned: int = 0
+    parity_completed: int = 0
+    parity_trained: int = 0
 
     @property
     def exit_code(self) -> int:
@@ -47,34 +53,45 @@ class RunOutcome:
 
 
 def summarize(
-    paths: StudyPaths, wanted: Sequence[PlannedTrial], trained: int, interrupted: bool, seconds: float
+    paths: StudyPaths,
+    wanted: Sequence[PlannedTrial],
+    trained: Sequence[PlannedTrial],
+    interrupted: bool,
+    seconds: float,
 ) -> RunOutcome:
     """Read what became of the wanted trials.
 
     Args:
         paths: Files of the study.
-        wanted: The trials that were asked for.
-        trained: How many of them this call trained.
+        wanted: The trials that were asked for, timed and parity.
+        trained: Those that this call trained.
         interrupted: Whether the user stopped it.
         seconds: Wall time of the call.
     """
-    folders = [paths.records / trial.slug for trial in wanted]
-    ended = [(folder, read_record(folder)) for folder in folders if (folder / "record.json").exists()]
+    folders = [(trial.purpose, paths.records / trial.slug) for trial in wanted]
+    ended = [(kind, folder, read_record(folder)) for kind, folder in folders if (folder / "record.json").exists()]
+    planned = Counter(trial.purpose for trial in wanted)
+    completed = Counter(purpose for purpose, _, record in ended if record.completed)
+    trained_by_purpose = Counter(trial.purpose for trial in trained)
     failed = tuple(
         FailedTrial(
             key=record.identity.key,
             status=record.status,
             reason=record.failure.reason if record.failure else record.status,
             folder=str(folder),
+            purpose=purpose,
         )
-        for folder, record in ended
+        for purpose, folder, record in ended
         if not record.completed
     )
     return RunOutcome(
-        planned=len(wanted),
-        completed=len(ended) - len(failed),
-        trained=trained,
+        planned=planned["timed"],
+        completed=completed["timed"],
+        trained=trained_by_purpose["timed"],
         failed=failed,
         interrupted=interrupted,
         seconds=seconds,
+        parity_planned=planned["parity"],
+        parity_completed=completed["parity"],
+        parity_trained=trained_by_purpose["parity"],
     )

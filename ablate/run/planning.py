@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from statistics import fmean
 
-from ablate.core.cell import Design, PlannedTrial
+from ablate.core.cell import Design, PlannedTrial, Purpose
 from ablate.core.errors import UserError
 from ablate.core.paths import StudyPaths
 from ablate.core.record import TrialRecord
 from ablate.core.study import Study
 from ablate.records.store import read_records
+from ablate.run.estimate import estimate
 from ablate.run.leases import is_running
-
-START_S = 15.0  # process, data and graph
-PROCESS_START_S = 5.0  # of that, before the first time stamp of a record: Python and its imports
-COLD_COMPILE_S, WARM_COMPILE_S = 75.0, 25.0
-STEP_S = {"cpu": 0.25, "cuda": 0.05}
-REFERENCE_CHANNELS, REFERENCE_BATCH = 128, 256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +29,29 @@ class PlannedCell:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ParityPlan:
+    """The parity trials of a study.
+
+    Attributes:
+        asked: Which ones the spec asks for: `default`, `all` or `off`.
+        cells: Names of the cells that are tested, eager first.
+        windows: First steps of the windows.
+        trials, done, failed, estimated_s, assumption: As in `Plan`.
+    """
+
+    asked: str
+    cells: tuple[str, ...]
+    windows: tuple[int, ...]
+    trials: int
+    done: int
+    failed: int
+    estimated_s: float
+    assumption: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Counts and time of a study.
+    """Counts and time of a study; `trials` and what follows are about the timed trials alone.
 
     Attributes:
         keys_per_block: Distinct effective keys: trials per workload and block.
@@ -46,6 +59,7 @@ class Plan:
         trials: Trials in all; `done` of them have a record, `failed` of those did not complete.
         estimated_s: Wall time of the trials that are still missing.
         assumption: Where the estimate comes from, in words.
+        parity: The parity trials.
     """
 
     study: str
@@ -63,38 +77,60 @@ class Plan:
     failed: int
     estimated_s: float
     assumption: str
+    parity: ParityPlan
 
 
 def select_trials(study: Study, design: Design, workloads: Sequence[str] | None) -> tuple[PlannedTrial, ...]:
-    """The trials to train, in execution order: block by block, workloads interleaved in spec order.
+    """The timed trials to train, in execution order: block by block, workloads interleaved in spec order.
 
     Raises:
         UserError: a workload that the study does not have.
     """
+    return _select(study, design.trials, workloads)
+
+
+def select_parity(study: Study, design: Design, workloads: Sequence[str] | None) -> tuple[PlannedTrial, ...]:
+    """The parity trials to train, in execution order, eager before those that restart from it.
+
+    Raises:
+        UserError: a workload that the study does not have.
+    """
+    return _select(study, design.parity, workloads)
+
+
+def _select(
+    study: Study, trials: Sequence[PlannedTrial], workloads: Sequence[str] | None
+) -> tuple[PlannedTrial, ...]:
     names = [choice.name for choice in study.workloads]
     for name in workloads or ():
         if name not in names:
             raise UserError(f"study {study.name} has no workload {name!r}; it has {', '.join(names)}")
     chosen = [
         trial
-        for trial in design.trials
+        for trial in trials
         if (not workloads or trial.workload in workloads) and trial.block < study.blocks
     ]
     return tuple(sorted(chosen, key=lambda trial: (trial.block, trial.order, names.index(trial.workload))))
 
 
-def make_plan(study: Study, design: Design, trials: Sequence[PlannedTrial], paths: StudyPaths) -> Plan:
+def make_plan(
+    study: Study,
+    design: Design,
+    trials: Sequence[PlannedTrial],
+    paths: StudyPaths,
+    parity: Sequence[PlannedTrial] = (),
+) -> Plan:
     """Count what `run_study` would do with these trials.
 
     Args:
         study: The study.
         design: Its cells and trials.
-        trials: The selected trials (see `select_trials`).
+        trials: The selected timed trials (see `select_trials`).
         paths: Where earlier records lie, if any.
+        parity: The selected parity trials (see `select_parity`).
     """
     records = study_records(study, paths)
-    missing = [trial for trial in trials if trial.key not in records]
-    estimated_s, assumption = estimate(study, missing, list(records.values()))
+    estimated_s, assumption = _estimate_missing(study, trials, records)
     done = [records[trial.key] for trial in trials if trial.key in records]
     return Plan(
         study=study.name,
@@ -112,7 +148,31 @@ def make_plan(study: Study, design: Design, trials: Sequence[PlannedTrial], path
         failed=sum(not record.completed for record in done),
         estimated_s=estimated_s,
         assumption=assumption,
+        parity=_parity_plan(study, parity, records),
     )
+
+
+def _parity_plan(
+    study: Study, trials: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
+) -> ParityPlan:
+    done = [records[trial.key] for trial in trials if trial.key in records]
+    estimated_s, assumption = _estimate_missing(study, trials, records)
+    return ParityPlan(
+        asked=study.equivalence.parity,
+        cells=tuple(dict.fromkeys(trial.cell.name for trial in trials)),
+        windows=trials[0].windows if trials else (),
+        trials=len(trials),
+        done=len(done),
+        failed=sum(not record.completed for record in done),
+        estimated_s=estimated_s,
+        assumption=assumption,
+    )
+
+
+def _estimate_missing(
+    study: Study, trials: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
+) -> tuple[float, str]:
+    return estimate(study, [trial for trial in trials if trial.key not in records], list(records.values()))
 
 
 def study_records(study: Study, paths: StudyPaths) -> dict[str, TrialRecord]:
@@ -127,50 +187,6 @@ def study_records(study: Study, paths: StudyPaths) -> dict[str, TrialRecord]:
     return latest
 
 
-def estimate(
-    study: Study, missing: Sequence[PlannedTrial], records: Sequence[TrialRecord]
-) -> tuple[float, str]:
-    """Estimate the wall time of missing trials.
-
-    Args:
-        study: Gives sizes for the rule of thumb.
-        missing: Trials without a record.
-        records: Ended trials of the study; completed ones of the same workload and execution mode give the estimate.
-
-    Returns:
-        Seconds, and the sentence that says where they come from.
-    """
-    seen: dict[tuple[str, str], list[float]] = {}
-    for record in records:
-        if record.completed:
-            place = (record.identity.workload, record.identity.execution)
-            seen.setdefault(place, []).append(_seconds(record))
-    total, guessed = 0.0, 0
-    for trial in missing:
-        times = seen.get((trial.workload, trial.cell.cell.execution))
-        total += fmean(times) if times else rule_of_thumb_s(study, trial)
-        guessed += times is None
-    if not missing:
-        return 0.0, "nothing is missing"
-    if not guessed:
-        num_seen = sum(map(len, seen.values()))
-        return total, f"from {num_seen} finished trials of this study, {PROCESS_START_S:.0f} s to start each process"
-    assumption = f"assumed, not measured: {START_S:.0f} s to start a trial, {_step_s(study):.3g} s a step"
-    if study.compile_backend == "inductor":
-        assumption += f", {COLD_COMPILE_S:.0f} s to compile, {WARM_COMPILE_S:.0f} s from a warm cache"
-    part = f"; for {guessed} of {len(missing)} trials, the others from finished ones"
-    return total, assumption + (part if guessed < len(missing) else "")
-
-
-def rule_of_thumb_s(study: Study, trial: PlannedTrial) -> float:
-    """Wall time of one trial when nothing was measured yet: start, steps and, when it compiles, the compiler."""
-    steps_s = study.timing.epochs * study.timing.steps_per_epoch * _step_s(study)
-    if trial.cell.cell.execution == "eager" or study.compile_backend != "inductor":
-        return START_S + steps_s
-    is_warm = study.compile_cache == "shared" or (study.compile_cache == "per-cell" and trial.block > 0)
-    return START_S + steps_s + (WARM_COMPILE_S if is_warm else COLD_COMPILE_S)
-
-
 @dataclass(frozen=True, kw_only=True)
 class TrialStatus:
     """State of one planned trial: `waiting`, `running`, or the status of its record."""
@@ -181,6 +197,7 @@ class TrialStatus:
     block: int
     cell: str
     state: str
+    purpose: Purpose = "timed"
     attempt: int | None = None
     reason: str | None = None
     steady_s: float | None = None
@@ -188,9 +205,9 @@ class TrialStatus:
 
 
 def trial_states(study: Study, design: Design, paths: StudyPaths) -> tuple[TrialStatus, ...]:
-    """State of every planned trial from records and leases alone (the ledger is not opened)."""
+    """State of every planned trial, timed ones first, from records and leases alone (the ledger is not opened)."""
     records = study_records(study, paths)
-    return tuple(_state(trial, records.get(trial.key), paths) for trial in design.trials)
+    return tuple(_state(trial, records.get(trial.key), paths) for trial in (*design.trials, *design.parity))
 
 
 def _state(trial: PlannedTrial, record: TrialRecord | None, paths: StudyPaths) -> TrialStatus:
@@ -203,6 +220,7 @@ def _state(trial: PlannedTrial, record: TrialRecord | None, paths: StudyPaths) -
         block=trial.block,
         cell=trial.cell.name,
         state="running" if running else record.status if record else "waiting",
+        purpose=trial.purpose,
         attempt=record.identity.attempt if record else None,
         reason=record.failure.reason if record and record.failure else None,
         steady_s=times.steady_s if times else None,
@@ -227,17 +245,3 @@ def _cells(design: Design) -> tuple[PlannedCell, ...]:
             )
         )
     return tuple(rows)
-
-
-def _step_s(study: Study) -> float:
-    """Seconds a step, in proportion to width and batch from 128 channels and 256 seeds, with a floor for overhead."""
-    size = study.training.channels * study.training.batch_size / (REFERENCE_CHANNELS * REFERENCE_BATCH)
-    if study.device == "cpu":
-        return max(0.02, STEP_S["cpu"] * size)
-    return max(0.01, STEP_S["cuda"] * math.sqrt(size))
-
-
-def _seconds(record: TrialRecord) -> float:
-    """Wall time of an ended trial, the start of its process included."""
-    start, end = datetime.fromisoformat(record.started_at), datetime.fromisoformat(record.ended_at)
-    return PROCESS_START_S + max(0.0, (end - start).total_seconds())

@@ -26,7 +26,7 @@ class Progress(Protocol):
         """Show one sentence."""
 
     def trial_started(self, position: int, total: int, trial: PlannedTrial, cache_state: CacheState) -> None:
-        """Show that a trial starts; `position` counts from 1."""
+        """Show that a trial starts; `position` counts from 1, timed and parity trials apart."""
 
     def trial_event(self, event: Mapping[str, Any]) -> None:
         """Show a progress line of the trial's process (see `ablate.core.request`)."""
@@ -140,17 +140,24 @@ class RichProgress:
 
 
 def describe_trial(trial: PlannedTrial, cache_state: CacheState) -> str:
-    """Name a trial: `hm/user-churn naive block 0 (cold cache)`."""
+    """Name a trial: `hm/user-churn naive block 0 (cold cache)`, `parity of ...` when its times mean nothing."""
     cache = "" if cache_state == "not-compiled" else f" ({cache_state} cache)"
-    return f"{trial.workload} {trial.cell.name} block {trial.block}{cache}"
+    purpose = "parity of " if trial.purpose == "parity" else ""
+    return f"{purpose}{trial.workload} {trial.cell.name} block {trial.block}{cache}"
 
 
 def describe_end(record: TrialRecord, seconds: float) -> str:
-    """Say how a trial ended: `41.2 s, steady 0.520 s/epoch`, or `failed after 3.1 s: <reason>`."""
+    """Say how a trial ended: `41.2 s, steady 0.520 s/epoch`, or `failed after 3.1 s: <reason>`.
+
+    Of a parity trial only how long it took, and that its dropout masks were not eager's.
+    """
     took = format_duration(seconds)
     if not record.completed:
         reason = record.failure.reason if record.failure else "no reason recorded"
         return f"{record.status} after {took}: {reason}"
+    if record.identity.purpose == "parity":
+        unaligned = record.parity is not None and any(w.masks == "not aligned" for w in record.parity.windows)
+        return f"{took}, dropout masks not aligned" if unaligned else took
     if record.times is None or record.times.steady_s is None:
         return f"{took}, no steady state"
     return f"{took}, steady {format_duration(record.times.steady_s)}/epoch"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ablate.core.cell import Cell, Design
 from ablate.core.recipe import Apply, Recipe, compose_recipe
@@ -24,11 +25,11 @@ def find_appliers(study: Study) -> dict[str, Apply]:
 
 
 def compose_recipes(study: Study, design: Design, appliers: Appliers | None = None) -> dict[str, Recipe]:
-    """Compose the recipe of every cell that is measured, before anything is trained.
+    """Compose the recipe of every cell that is trained, before anything is trained.
 
     Args:
         study: Gives the compile backend and what the compiled mode compiles.
-        design: Its trials name the measured cells.
+        design: Its trials, timed and parity, name the cells.
         appliers: `apply` by optimization; None looks them up.
 
     Returns:
@@ -38,8 +39,19 @@ def compose_recipes(study: Study, design: Design, appliers: Appliers | None = No
         UserError: two optimizations contradict each other.
     """
     functions = find_appliers(study) if appliers is None else appliers
-    cells = {trial.cell.cell.key: trial.cell.cell for trial in design.trials}
+    cells = {trial.cell.cell.key: trial.cell.cell for trial in (*design.trials, *design.parity)}
     return {key: compose_cell(study, cell, functions) for key, cell in cells.items()}
+
+
+def for_parity(recipe: Recipe) -> Recipe:
+    """Return the recipe with which a parity trial trains the cell of a timed one.
+
+    Compiled code draws its dropout masks from its own generator; with `fallback_random` it draws those that eager
+    draws from the same seed. That changes the generated code, so timed trials go without.
+    """
+    if recipe.execution == "eager":
+        return recipe
+    return replace(recipe, inductor_config={**recipe.inductor_config, "fallback_random": True})
 
 
 def compose_cell(study: Study, cell: Cell, appliers: Appliers) -> Recipe:

@@ -1,28 +1,16 @@
-"""A study and its folder -> `study.json` and `design.json`: a changed study is refused, disk errors are explained."""
+"""A study and its folder -> `study.json` and `design.json`, extended by what is there; a changed study is refused."""
 
 from __future__ import annotations
 
-import errno
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 from ablate.core.cell import Design
 from ablate.core.errors import UserError
 from ablate.core.paths import StudyPaths
 from ablate.core.study import Study
+from ablate.design.cells import make_design
 from ablate.records.store import read_design, read_study, write_json
 from ablate.run.locks import short_lock
-
-DISK_ERRORS = {
-    errno.ENOSPC: "free some space",
-    errno.EDQUOT: "free some of your quota",
-    errno.EACCES: "make the folder writable or choose another one with --runs",
-    errno.EPERM: "make the folder writable or choose another one with --runs",
-    errno.EROFS: "choose a folder on a writable file system with --runs",
-    errno.ENOTDIR: "choose another folder with --runs",
-    errno.EIO: "check the disk",
-}
 
 
 def store_plan(study: Study, design: Design, paths: StudyPaths) -> None:
@@ -48,7 +36,9 @@ def _extended(study: Study, design: Design, stored: Study, stored_design: Design
     trials = {trial.key: trial for trial in (*kept, *design.trials)}
     in_order = sorted(trials.values(), key=lambda trial: (trial.block, places[trial.workload], trial.order))
     study = replace(study, blocks=in_order[-1].block + 1, workloads=workloads)
-    return study, replace(design, trials=tuple(in_order))
+    timed = {(trial.block, trial.workload) for trial in in_order}
+    parity = tuple(trial for trial in make_design(study).parity if (trial.block, trial.workload) in timed)
+    return study, replace(design, trials=tuple(in_order), parity=parity)
 
 
 def check_same_study(study: Study, paths: StudyPaths) -> None:
@@ -75,18 +65,3 @@ def changed_fields(stored: Study, study: Study) -> str:
         if replace(stored, **{name: getattr(study, name)}).hash != stored.hash
     ]
     return f"changed: {', '.join(names)}"
-
-
-@contextmanager
-def explain_disk_errors(paths: StudyPaths) -> Iterator[None]:
-    """Turn a full disk or an unwritable folder into one sentence."""
-    try:
-        yield
-    except OSError as error:
-        advice = DISK_ERRORS.get(error.errno or 0)
-        if advice is None:
-            raise
-        place = error.filename or paths.root
-        raise UserError(
-            f"cannot write {place}: {error.strerror}; {advice} and run again, every finished trial is kept"
-        ) from error

@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from ablate.core.cell import Design, PlannedTrial
+from ablate.core.disk import explain_disk_errors
+from ablate.core.errors import TrialError
 from ablate.core.paths import StudyPaths
 from ablate.core.recipe import Recipe
+from ablate.core.record import CacheState, Failure
 from ablate.core.request import TrialRequest
 from ablate.core.study import Study
-from ablate.records.store import read_record
+from ablate.records.store import read_record, write_record
 from ablate.run.child import REQUEST_NAME, TRAIN_COMMAND, Launch, run_child
 from ablate.run.compile_cache import CompileCache, close_cache, open_cache
 from ablate.run.devices import Device, pick_device
@@ -23,13 +26,15 @@ from ablate.run.environment import child_environment
 from ablate.run.holders import describe_wait, end_overdue_orphan, make_holder
 from ablate.run.ledger import Claim, Held, Ledger
 from ablate.run.locks import FileLock, wait_for
+from ablate.run.missing_record import unfinished_record
 from ablate.run.outcome import RunOutcome, summarize
-from ablate.run.planning import select_trials
+from ablate.run.planning import select_parity, select_trials
 from ablate.run.prepare import prepare_data
 from ablate.run.progress import Progress
-from ablate.run.recipes import Appliers, compose_recipes
+from ablate.run.recipes import Appliers, compose_recipes, for_parity
+from ablate.run.reference import find_reference
 from ablate.run.signals import stop_signals_interrupt, stop_signals_wait
-from ablate.run.storage import explain_disk_errors, store_plan
+from ablate.run.storage import store_plan
 
 OnTrial = Callable[[Path], None]
 
@@ -47,7 +52,9 @@ def run_study(
     appliers: Appliers | None = None,
     device: Device | None = None,
 ) -> RunOutcome:
-    """Train every trial of the design that has no record yet.
+    """Train every trial of the design that has no record yet, the parity trials after all timed ones.
+
+    So nothing comes between the timed trials of a block, and a study that is cut short has its times.
 
     Args:
         study: The study; its hash must match the one stored in the folder, if any.
@@ -67,8 +74,8 @@ def run_study(
         StoredDataError: the ledger or a record cannot be read.
     """
     started = time.monotonic()
-    wanted = select_trials(study, design, workloads)
-    with explain_disk_errors(paths), stop_signals_interrupt():
+    wanted = (*select_trials(study, design, workloads), *select_parity(study, design, workloads))
+    with explain_disk_errors(paths.root, " with --runs"), stop_signals_interrupt():
         store_plan(study, design, paths)
         runner = _Runner(
             study=study,
@@ -82,7 +89,7 @@ def run_study(
             git_commit=current_commit(Path.cwd()),
         )
         interrupted = runner.run(retry_failed)
-        return summarize(paths, wanted, len(runner.trained), interrupted, time.monotonic() - started)
+        return summarize(paths, wanted, runner.trained, interrupted, time.monotonic() - started)
 
 
 @dataclass(kw_only=True)
@@ -96,7 +103,7 @@ class _Runner:
     command: tuple[str, ...]
     on_trial: OnTrial
     git_commit: str | None
-    trained: list[str] = field(default_factory=list)
+    trained: list[PlannedTrial] = field(default_factory=list)
     _told: str = ""
 
     def run(self, retry_failed: bool) -> bool:
@@ -104,7 +111,7 @@ class _Runner:
         ledger = Ledger(self.study, self.paths)
         try:
             ledger.enqueue(self.wanted, retry_failed=retry_failed)
-            if self._num_ended() < len(self.wanted):
+            if self._num_ended(self.wanted) < len(self.wanted):
                 with self._device_lock() as lock:
                     prepare_data(
                         self.study, self.paths, self.command, self.progress, lock, self.device.visible
@@ -129,16 +136,30 @@ class _Runner:
         folder = self.paths.records / claim.trial.slug
         cache = None
         try:
+            reference = find_reference(claim.trial, self.wanted, self.paths)
             cache = open_cache(self.study.compile_cache, claim.trial, claim.attempt, self.paths)
-            self.progress.trial_started(self._num_ended() + 1, len(self.wanted), claim.trial, cache.state)
-            record = run_child(self.study, self._launch(claim, cache, lock, folder))
+            self._tell_start(claim.trial, cache.state)
+            record = run_child(self.study, self._launch(claim, cache, lock, folder, reference))
+        except TrialError as error:
+            self._refuse(ledger, claim, folder, str(error))
+            return
         except KeyboardInterrupt:
             with stop_signals_wait():
                 self._interrupt(ledger, claim, cache, folder)
             raise
         close_cache(cache, completed=record.completed)
         ledger.finish(claim, record)
-        self.trained.append(claim.trial.key)
+        self.trained.append(claim.trial)
+        self.progress.trial_ended(record)
+        self.on_trial(folder)
+
+    def _refuse(self, ledger: Ledger, claim: Claim, folder: Path, reason: str) -> None:
+        """Record a trial that cannot be trained as failed; `--retry-failed` tries it again."""
+        request = self._request(claim, "not-compiled", folder, None)
+        record = unfinished_record(self.study, request, "failed", Failure(reason=reason))
+        write_record(folder, record)
+        ledger.finish(claim, record)
+        self._tell_start(claim.trial, request.cache_state)
         self.progress.trial_ended(record)
         self.on_trial(folder)
 
@@ -154,8 +175,26 @@ class _Runner:
         (folder / "record.json").unlink(missing_ok=True)
         ledger.put_back(claim)
 
-    def _launch(self, claim: Claim, cache: CompileCache, lock: FileLock, folder: Path) -> Launch:
+    def _request(
+        self, claim: Claim, cache_state: CacheState, folder: Path, reference: Path | None
+    ) -> TrialRequest:
         trial, recipe = claim.trial, self.recipes[claim.trial.cell.cell.key]
+        return TrialRequest(
+            study_json=str(self.paths.study_json),
+            trial=trial,
+            recipe=for_parity(recipe) if trial.purpose == "parity" else recipe,
+            attempt=claim.attempt,
+            record_folder=str(folder),
+            cache_state=cache_state,
+            device_index=self.device.index,
+            git_commit=self.git_commit,
+            reference_folder=None if reference is None else str(reference),
+        )
+
+    def _launch(
+        self, claim: Claim, cache: CompileCache, lock: FileLock, folder: Path, reference: Path | None
+    ) -> Launch:
+        trial, request = claim.trial, self._request(claim, cache.state, folder, reference)
 
         def tell_holder(pid: int) -> None:
             holder = make_holder(
@@ -171,20 +210,11 @@ class _Runner:
 
         return Launch(
             command=self.command,
-            request=TrialRequest(
-                study_json=str(self.paths.study_json),
-                trial=trial,
-                recipe=recipe,
-                attempt=claim.attempt,
-                record_folder=str(folder),
-                cache_state=cache.state,
-                device_index=self.device.index,
-                git_commit=self.git_commit,
-            ),
+            request=request,
             environment=child_environment(
                 os.environ,
                 compile_cache=cache.folder,
-                recipe_environment=recipe.environment,
+                recipe_environment=request.recipe.environment,
                 num_threads=self.study.num_threads,
                 visible_gpu=self.device.visible,
             ),
@@ -211,8 +241,13 @@ class _Runner:
                 f"ended trial {holder.get('trial')}: it overran its time-out after its runner was gone"
             )
 
-    def _num_ended(self) -> int:
-        return sum((self.paths.records / trial.slug / "record.json").exists() for trial in self.wanted)
+    def _tell_start(self, trial: PlannedTrial, cache_state: CacheState) -> None:
+        alike = [other for other in self.wanted if other.purpose == trial.purpose]
+        others = [other for other in alike if other.key != trial.key]
+        self.progress.trial_started(self._num_ended(others) + 1, len(alike), trial, cache_state)
+
+    def _num_ended(self, trials: Sequence[PlannedTrial]) -> int:
+        return sum((self.paths.records / trial.slug / "record.json").exists() for trial in trials)
 
 
 def current_commit(folder: Path) -> str | None:

@@ -33,6 +33,7 @@ class Draft:
     workloads: tuple[WorkloadChoice, ...]
     layout: Layout
     margin: Mapping[str, float]
+    metric_margin: Mapping[str, float]
 
 
 def assemble(
@@ -57,7 +58,7 @@ def assemble(
         training=_training(spec.training),
         loader=LoaderOptions(**spec.loader.model_dump()),
         compile_cache=spec.compile_cache,
-        equivalence=Equivalence(margin=dict(draft.margin), windows=tuple(spec.equivalence.windows)),
+        equivalence=_equivalence(draft),
         device=device,
         num_threads=spec.num_threads,
         trial_timeout_s=float(spec.trial_timeout),
@@ -75,6 +76,18 @@ def _claim(section: ClaimSection | None) -> Claim | None:
     low, high = section.speedup
     other = (section.alternative[0], section.alternative[1]) if section.alternative else None
     return Claim(speedup=(low, high), alternative=other, source=section.source)
+
+
+def _equivalence(draft: Draft) -> Equivalence:
+    section = draft.spec.equivalence
+    return Equivalence(
+        parity=section.parity,
+        margin=dict(draft.margin),
+        metric_margin=dict(draft.metric_margin),
+        windows=tuple(section.windows),
+        window_steps=section.window_steps,
+        reruns=section.reruns,
+    )
 
 
 def _data(section: DataSection, folder: Path) -> DataSource:

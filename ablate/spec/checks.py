@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from ablate.core.catalog import WorkloadInfo
 from ablate.core.errors import UserError
 from ablate.core.study import LOOKS, WorkloadChoice
 from ablate.spec.errors import Fault, clean, did_you_mean
-from ablate.spec.models import DataSection, EquivalenceSection, LoaderSection, SpecFile
+from ablate.spec.models import DataSection, LoaderSection, SpecFile
 from ablate.spec.names import Names, file_digest
 from ablate.spec.source import Source
 
@@ -82,22 +81,3 @@ def sequential_faults(spec: SpecFile, source: Source) -> Iterator[Fault]:
     if spec.sequential.most not in LOOKS:
         text = f"a sequential study ends with one of {looks} blocks, not {spec.sequential.most}"
         yield Fault(position=source.at_value(("sequential", "most")), text=text)
-
-
-def margins(
-    section: EquivalenceSection, chosen: Iterable[WorkloadChoice], names: Names, source: Source
-) -> tuple[dict[str, float], list[Fault]]:
-    """Read the margins, given by workload or by task; returns them by workload name."""
-    infos: dict[str, WorkloadInfo] = dict(names.catalog.workloads) | {
-        choice.name: choice.info for choice in chosen
-    }
-    by_task = {info.task: info.name for info in infos.values()}
-    found: dict[str, float] = {}
-    faults = []
-    for key, margin in section.margin.items():
-        if key in infos or key in by_task:
-            found[key if key in infos else by_task[key]] = margin
-            continue
-        text = f"unknown workload '{clean(key)}'{did_you_mean(key, [*infos, *by_task])}"
-        faults.append(Fault(position=source.at_key(("equivalence", "margin", key)), text=text))
-    return found, faults

@@ -94,7 +94,7 @@ class DataSection(Section):
     revision: Annotated[str, Field(min_length=1, max_length=100)] | None = Field(
         default=None, description="Pinned revision of a dataset from the hub."
     )
-    scale: Literal["tiny", "small"] | None = Field(default=None, description="Size of the look-alike.")
+    scale: Literal["tiny", "small", "real"] | None = Field(default=None, description="Size of the look-alike.")
     seed: int = Field(default=0, ge=0, lt=2**31, description="Seed of the look-alike.")
 
 
@@ -192,16 +192,37 @@ class LoaderSection(Section):
     pin_memory: bool = Field(default=False, description="Page-locked batches, for a GPU.")
 
 
-class EquivalenceSection(Section):
-    """What counts as the same training; fixed before any trial."""
+def _accept_parity_alone(schema: JsonDict) -> None:
+    mapping = dict(schema)
+    schema.clear()
+    schema["anyOf"] = [{"enum": ["default", "all", "off"]}, mapping]
 
-    expects: ClassVar[str] = "a mapping such as {margin: {user-churn: 0.002}}"
+
+class EquivalenceSection(Section):
+    """What counts as the same training; fixed before any trial. Written as `default`, `all`, `off`, or as a mapping."""
+
+    model_config = ConfigDict(json_schema_extra=_accept_parity_alone)
+    expects: ClassVar[str] = "default, all, off or a mapping such as {margin: {user-churn: 0.002}}"
+    parity: Literal["default", "all", "off"] = Field(
+        default="default",
+        description="Parity trials: the arms in the first block and window, every cell, block and window, or none.",
+    )
     margin: dict[str, Positive] = Field(
-        default={}, description="Loss difference per workload that still counts as equal."
+        default={}, description="Loss difference per task that still counts as equal."
     )
-    windows: Annotated[list[Window], Field(max_length=20)] = Field(
-        default=[0], description="Steps where runs restart."
+    metric_margin: dict[str, Positive] = Field(
+        default={}, description="The same for the validation metric, in its unit."
     )
+    windows: Annotated[list[Window], Field(min_length=1, max_length=20)] = Field(
+        default=[0, 20, "middle", "end"], description="Steps where parity trials restart from eager."
+    )
+    window_steps: int = Field(default=60, ge=1, le=1_000_000, description="Steps of a window.")
+    reruns: int = Field(default=2, ge=2, le=100, description="Eager reruns a window, weights moved by one ulp.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _parity_alone(cls, value: Any) -> Any:
+        return {"parity": value} if isinstance(value, str) else value
 
 
 class SequentialSection(Section):

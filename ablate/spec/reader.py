@@ -10,7 +10,8 @@ from ablate.core.catalog import Catalog
 from ablate.core.errors import UserError
 from ablate.core.study import Study
 from ablate.spec.assemble import Draft, assemble
-from ablate.spec.checks import data_faults, loader_faults, margins, read_workloads, sequential_faults
+from ablate.spec.checks import data_faults, loader_faults, read_workloads, sequential_faults
+from ablate.spec.equivalence import read_margins, window_faults
 from ablate.spec.errors import Fault, SpecError
 from ablate.spec.factors import read_factors
 from ablate.spec.layout import read_layout
@@ -111,8 +112,15 @@ def _check(source: Source, device: Device, names: Names) -> tuple[Draft | None, 
     faults += data_faults(spec.data, source)
     faults += loader_faults(spec.loader, source)
     faults += sequential_faults(spec, source)
-    margin, found = margins(spec.equivalence, workloads, names, source)
+    margin, found = read_margins("margin", spec.equivalence.margin, workloads, names, source)
     faults += found
+    metric_margin, found = read_margins(
+        "metric_margin", spec.equivalence.metric_margin, workloads, names, source
+    )
+    faults += found
+    faults += window_faults(spec, source)
     if faults:
         return None, faults
-    return Draft(spec=spec, factors=factors, workloads=workloads, layout=layout, margin=margin), []
+    return Draft(
+        spec=spec, factors=factors, workloads=workloads, layout=layout, margin=margin, metric_margin=metric_margin
+    ), []

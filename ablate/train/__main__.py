@@ -18,27 +18,33 @@ warnings.filterwarnings("ignore", message=".*configure_optimizers.*")
 
 def main(arguments: list[str]) -> int:
     """Dispatch; returns the exit code: 0 also for a trial that failed and was recorded, 1 for a user error."""
-    from ablate.core.errors import AblateError
+    from ablate.core.disk import explain_disk_errors
+    from ablate.core.errors import AblateError, DiskError
+    from ablate.core.request import EXIT_DISK
 
     if len(arguments) != 2 or arguments[0] not in ("trial", "prepare", "probe"):
         print(__doc__, file=sys.stderr)
         return 1
-    command, path = arguments[0], Path(arguments[1])
     try:
-        if command == "prepare":
-            _prepare(path)
-        elif command == "probe":
-            _probe(path)
-        else:
-            from ablate.core.request import TrialRequest
-            from ablate.records.store import read_json
-            from ablate.train.trial import execute_trial
-
-            execute_trial(read_json(path, TrialRequest))
+        with explain_disk_errors():
+            _dispatch(arguments[0], Path(arguments[1]))
     except AblateError as error:
         print(error, file=sys.stderr)
-        return 1
+        return EXIT_DISK if isinstance(error, DiskError) else 1
     return 0
+
+
+def _dispatch(command: str, path: Path) -> None:
+    if command == "prepare":
+        _prepare(path)
+    elif command == "probe":
+        _probe(path)
+    else:
+        from ablate.core.request import TrialRequest
+        from ablate.records.store import read_json
+        from ablate.train.trial import execute_trial
+
+        execute_trial(read_json(path, TrialRequest))
 
 
 def _prepare(study_json: Path) -> None:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import torch
 import torch._dynamo.config
 import torch._inductor.config
 
+from ablate.core.packages import EXTENSIONS, PACKAGES, installed_version
 from ablate.data.sampler import sampler_name
 
-PACKAGES = ("torch", "torch-geometric", "pytorch-frame", "relbench", "lightning", "torchmetrics", "numpy", "pandas",
-            "optuna", "ablate-study")
-EXTENSIONS = ("pyg-lib", "torch-scatter", "torch-sparse", "triton")
 PREFIXES = ("TORCH", "PYTORCH", "TRITON", "OMP_", "MKL_", "CUDA_")
 
 
@@ -31,8 +28,8 @@ def describe_environment(device: torch.device, git_commit: str | None) -> dict[s
         "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else _processor(),
         "rank": 0,
         "world_size": 1,
-        "packages": {name: v for name in PACKAGES if (v := _version(name))},
-        "extensions": {name: v for name in EXTENSIONS if (v := _version(name))},
+        "packages": {name: v for name in PACKAGES if (v := installed_version(name))},
+        "extensions": {name: v for name in EXTENSIONS if (v := installed_version(name))},
         "sampler": sampler_name(),
         "git_commit": git_commit,
         "dynamo_config": _changed(torch._dynamo.config),
@@ -48,13 +45,6 @@ def describe_environment(device: torch.device, git_commit: str | None) -> dict[s
 def _changed(config: Any) -> dict[str, str]:
     """Settings of a torch config module that are not at their default."""
     return {name: repr(getattr(config, name)) for name in sorted(config._config) if not config._is_default(name)}
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 def _processor() -> str:

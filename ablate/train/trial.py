@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from ablate.core.disk import find_disk_error
 from ablate.core.errors import AblateError
 from ablate.core.record import DataStamp, Failure, Identity, Status, TrialRecord
 from ablate.core.request import TrialRequest
@@ -23,6 +24,7 @@ from ablate.data.graph import Graph, load_graph
 from ablate.records.store import read_study, write_json, write_record, write_series
 from ablate.train.clock import summarize_times
 from ablate.train.environment import describe_environment
+from ablate.train.failure import explain_failure
 from ablate.train.module import move_batch
 from ablate.train.progress import ProgressPipe
 from ablate.train.session import Session, apply_settings, open_session
@@ -40,7 +42,10 @@ def execute_trial(request: TrialRequest) -> TrialRecord:
     except AblateError as error:
         record = _failed(record, str(error), traceback.format_exc())
     except Exception as error:  # noqa: BLE001 -- whatever a workload or the compiler raises is the trial's result
-        record = _failed(record, f"{type(error).__name__}: {_first_line(error)}", traceback.format_exc())
+        disk = find_disk_error(error)
+        if disk is not None:  # no trial's fault: it is trained again when the disk is
+            raise disk from error
+        record = _failed(record, explain_failure(error), traceback.format_exc())
     record = replace(record, ended_at=_now())
     write_json(folder / "evidence.json", record.evidence)  # a copy for people; the record holds it too
     write_record(folder, record)
@@ -140,10 +145,6 @@ def _blank_record(request: TrialRequest, study: Study) -> TrialRecord:
 
 def _failed(record: TrialRecord, reason: str, trace: str) -> TrialRecord:
     return replace(record, status="failed", failure=Failure(reason=reason, traceback=trace))
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else "no message"
 
 
 def _now() -> str:

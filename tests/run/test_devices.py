@@ -30,6 +30,7 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
         nvmlDeviceGetHandleByUUID=lambda uuid: uuid,
         nvmlDeviceGetUUID=lambda handle: handle,
         nvmlDeviceGetName=lambda handle: f"card {handle}",
+        nvmlSystemGetDriverVersion=lambda: b"580.1",
     )
     monkeypatch.setitem(sys.modules, "pynvml", nvml)
 

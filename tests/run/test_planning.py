@@ -15,7 +15,8 @@ from ablate.design.cells import make_design
 from ablate.records.store import write_record
 from ablate.run.leases import lease_path
 from ablate.run.locks import FileLock
-from ablate.run.planning import make_plan, rule_of_thumb_s, select_trials, trial_states
+from ablate.run.estimate import num_steps, rule_of_thumb_s
+from ablate.run.planning import make_plan, select_parity, select_trials, trial_states
 from builders import make_factors, make_study, make_workloads
 from run_parts import make_run
 

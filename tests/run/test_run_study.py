@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from ablate.core.disk import explain_disk_errors
 from ablate.core.errors import UserError
 from ablate.records.store import read_design, read_record, read_study
 from ablate.run.outcome import RunOutcome
 from ablate.run.progress import SilentProgress
-from ablate.run.storage import explain_disk_errors, store_plan
+from ablate.run.storage import store_plan
 from ablate.run.study import run_study
 from builders import make_factors
 from run_parts import (
@@ -309,9 +310,9 @@ def test_unwritable_folder_is_one_sentence(tmp_path: Path) -> None:
 def test_full_disk_is_one_sentence(tmp_path: Path) -> None:
     _, _, paths = make_run(tmp_path)
     expected = "cannot write /x/record.json: No space left on device; free some space and run again"
-    with pytest.raises(UserError, match=expected), explain_disk_errors(paths):
+    with pytest.raises(UserError, match=expected), explain_disk_errors(paths.root):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/x/record.json")
-    with pytest.raises(IsADirectoryError), explain_disk_errors(paths):
+    with pytest.raises(IsADirectoryError), explain_disk_errors(paths.root):
         raise OSError(errno.EISDIR, "not about the disk")
 
 

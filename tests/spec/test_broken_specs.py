@@ -167,7 +167,39 @@ SINGLE = {
     ),
     "a margin for nobody": (
         GOOD + "equivalence: {margin: {user-chrun: 0.1}}\n", 5, 24,
-        "unknown workload 'user-chrun'; did you mean 'user-churn'?",
+        "unknown task 'user-chrun'; did you mean 'user-churn'?",
+    ),
+    "a margin of a task that is not trained": (
+        GOOD + "equivalence: {metric_margin: {user-churn: 0.1, item-sales: 0.1}}\n", 5, 48,
+        "no workload of this study trains item-sales, only user-churn; remove this margin",
+    ),
+    "a margin by workload and by task": (
+        GOOD + "equivalence: {margin: {user-churn: 0.1, hm/user-churn: 0.1}}\n", 5, 41,
+        "a second margin of task user-churn; remove one",
+    ),
+    "a margin of nothing": (
+        GOOD + "equivalence: {margin: {user-churn: 0}}\n", 5, 36,
+        "equivalence.margin.user-churn: must be greater than 0.0, got '0'",
+    ),
+    "equivalence misspelled": (
+        GOOD + "equivalence: dfault\n", 5, 14,
+        "equivalence: expected default, all or off, got 'dfault'; did you mean 'default'?",
+    ),
+    "equivalence as YAML's false": (
+        GOOD + "equivalence: false\n", 5, 14,
+        "equivalence: expected default, all, off or a mapping such as {margin: {user-churn: 0.002}}, got 'false'",
+    ),
+    "a key of equivalence misspelled": (
+        GOOD + "equivalence: {windw_steps: 5}\n", 5, 15, "unknown key 'windw_steps'; did you mean 'window_steps'?"
+    ),
+    "a single rerun": (
+        GOOD + "equivalence: {reruns: 1}\n", 5, 23, "equivalence.reruns: must be at least 2, got '1'"
+    ),
+    "no window": (GOOD + "equivalence: {windows: []}\n", 5, 24,
+                  "equivalence.windows: needs at least 1 entries, got a list of 0"),
+    "windows behind the end": (
+        GOOD + "timing: {epochs: 2, steps_per_epoch: 10}\nequivalence: {windows: [20, 100]}\n", 6, 24,
+        "every window starts behind the last of 20 steps; write one before it, such as 0 or middle",
     ),
     "a window that is none": (
         GOOD + "equivalence: {windows: [0, last]}\n", 5, 28,

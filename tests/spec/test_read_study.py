@@ -7,7 +7,7 @@ import pytest
 from ablate.core.errors import UserError
 from ablate.core.registry import make_catalog
 from ablate.core.serialize import from_dict, to_dict
-from ablate.core.study import Claim, DataSource, ExplicitCell, Study, Timing, Training
+from ablate.core.study import Claim, DataSource, Equivalence, ExplicitCell, Study, Timing, Training
 from ablate.design.cells import make_design
 from ablate.spec.reader import read_study
 from builders import OPTIMIZATIONS, WORKLOADS, make_catalog_of_builtins
@@ -53,7 +53,7 @@ def test_a_short_spec_takes_the_defaults(tmp_path):
     assert study.data == DataSource(dataset="look-alike", scale="tiny")
     assert (study.design, study.blocks, study.seed, study.device) == ("factorial", 5, 0, "cpu")
     assert (study.compile_step, study.compile_backend, study.compile_cache) == (True, "inductor", "per-cell")
-    assert study.timing == Timing() and study.training == Training()
+    assert study.timing == Timing() and study.training == Training() and study.equivalence == Equivalence()
     assert (study.num_threads, study.trial_timeout_s, study.tracking_uri) == (None, 3600.0, None)
     assert (study.spec_path, study.spec_text) == (str(tmp_path / "spec.yaml"), SHORT)
 
@@ -76,7 +76,8 @@ training: {channels: 16, num_neighbors: [8, 4], batch_size: 64, optimizer: {name
            dropout: 0.1, encoder_layers: 2, validation_rows: 100}
 loader: {mode: live, num_workers: 2, pin_memory: true}
 compile_cache: shared
-equivalence: {margin: {user-churn: 0.002, hm/item-sales: 0.1}, windows: [0, 20, middle, end]}
+equivalence: {parity: all, margin: {user-churn: 0.002, hm/item-sales: 0.1}, metric_margin: {item-sales: 0.03},
+              windows: [0, 7, end], window_steps: 30, reruns: 3}
 device: cpu
 num_threads: 2
 trial_timeout: 1h30m
@@ -97,8 +98,10 @@ tracking: {uri: "sqlite:///mlflow.db"}
         dropout=0.1, encoder_layers=2, validation_rows=100,
     )  # fmt: skip
     assert (study.loader.num_workers, study.loader.pin_memory) == (2, True)
-    assert study.equivalence.margin == {"hm/user-churn": 0.002, "hm/item-sales": 0.1}
-    assert study.equivalence.windows == (0, 20, "middle", "end")
+    assert study.equivalence == Equivalence(
+        parity="all", margin={"user-churn": 0.002, "item-sales": 0.1}, metric_margin={"item-sales": 0.03},
+        windows=(0, 7, "end"), window_steps=30, reruns=3,
+    )  # fmt: skip
     assert (study.num_threads, study.trial_timeout_s) == (2, 5400.0)
     assert study.tracking_uri == "sqlite:///mlflow.db"
     assert from_dict(Study, to_dict(study)) == study
@@ -126,6 +129,28 @@ def test_off_means_has_a_default_and_exceptions(tmp_path):
 )
 def test_a_time_limit_in_words(tmp_path, written, seconds):
     assert read(tmp_path, SHORT + f"trial_timeout: {written}\n").trial_timeout_s == seconds
+
+
+@pytest.mark.parametrize("word", ["default", "all", "off"])
+def test_equivalence_as_a_word(tmp_path, word):
+    assert read(tmp_path, SHORT + f"equivalence: {word}\n").equivalence == Equivalence(parity=word)
+
+
+def test_equivalence_does_not_make_another_study(tmp_path):
+    hashes = {
+        read(tmp_path, SHORT + line).hash
+        for line in ("", "equivalence: off\n", "equivalence: {margin: {user-churn: 0.1}, windows: [3]}\n")
+    }
+    assert len(hashes) == 1
+
+
+def test_fewer_workloads_on_the_command_line_or_in_a_profile_leave_margins_without_use(tmp_path):
+    text = SHORT.replace("[hm/user-churn]", "[hm/user-churn, hm/item-sales]")
+    text += "equivalence: {margin: {user-churn: 0.1, item-sales: 0.2}}\n"
+    one = {"workloads": ["hm/user-churn"]}
+    assert read(tmp_path, text, overrides=one).equivalence.margin == {"user-churn": 0.1, "item-sales": 0.2}
+    profiled = text + "profiles: {cpu: {workloads: [hm/item-sales]}}\n"
+    assert [choice.name for choice in read(tmp_path, profiled).workloads] == ["hm/item-sales"]
 
 
 def test_a_list_of_cells(tmp_path):

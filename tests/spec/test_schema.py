@@ -20,6 +20,11 @@ def test_short_forms_are_allowed():
     optimization = schema["$defs"]["OptimizationSection"]["anyOf"]
     assert optimization[0] == {"enum": ["both", "on", "off"]}
     assert set(optimization[1]["properties"]) == {"use", "off_means", "off", "on"}
+    equivalence = schema["$defs"]["EquivalenceSection"]["anyOf"]
+    assert equivalence[0] == {"enum": ["default", "all", "off"]}
+    assert set(equivalence[1]["properties"]) == {
+        "parity", "margin", "metric_margin", "windows", "window_steps", "reruns"
+    }  # fmt: skip
     assert schema["properties"]["design"]["anyOf"][0]["enum"] == [
         "factorial", "fraction", "ladder", "leave-one-out", "add-one-in"
     ]  # fmt: skip

@@ -1,0 +1,202 @@
+"""What the analysis found about times -> frozen types: estimates, effects, what surrounds them, and the claim.
+
+Legend: an effect is a difference of log times (positive = faster); a speed-up is `exp(effect)` (above 1 = faster).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ablate.core.contrast import ContrastKind
+
+Response = Literal["steady", "horizon_cold", "horizon_warm"]
+RESPONSES: tuple[Response, ...] = ("steady", "horizon_cold", "horizon_warm")
+Grade = Literal["single", "pilot", "full"]
+ClaimWord = Literal["supported", "refuted", "undecided", "pilot", "not measured"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A number with its uncertainty.
+
+    Attributes:
+        effect: Mean over blocks of the contrast on log time.
+        speedup: `exp(effect)`.
+        interval: 95 % block-t interval of the speed-up; None with one block.
+        simultaneous: The same, Bonferroni over the family that the number belongs to.
+        p_holm: Two-sided p-value, Holm-adjusted over the family; None with one block.
+        grade: `single` (one block: no interval), `pilot` (fewer than five: no claims), `full`.
+        blocks: The blocks behind it.
+        per_block: The contrast in each of these blocks.
+    """
+
+    effect: float
+    speedup: float
+    interval: tuple[float, float] | None = None
+    simultaneous: tuple[float, float] | None = None
+    p_holm: float | None = None
+    grade: Grade = "single"
+    blocks: tuple[int, ...] = ()
+    per_block: tuple[float, ...] = ()
+
+    @property
+    def excludes_one(self) -> bool:
+        """Whether the plain interval leaves out a speed-up of 1."""
+        return self.interval is not None and not self.interval[0] <= 1.0 <= self.interval[1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effect:
+    """A contrast of one workload and response: estimated, or inert (0 by construction), or refused with the reason.
+
+    Attributes:
+        share: Part of the total, only where the total's interval (five blocks or more) leaves out 1.
+        claimed: Five blocks or more, Holm below .05, and the evidence says that the switch bites.
+        num_weights: How many effective keys carry weight.
+        dropped: Why blocks were left out, one sentence each.
+        assumes: What must hold for the number to be what its kind says; empty when the cells identify it.
+    """
+
+    workload: str
+    response: Response
+    kind: ContrastKind
+    subject: str
+    estimate: Estimate | None = None
+    inert: str | None = None
+    refused: str | None = None
+    share: float | None = None
+    claimed: bool = False
+    num_weights: int = 0
+    dropped: tuple[str, ...] = ()
+    assumes: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sensitivity:
+    """A primary effect under another summary or another interval; shown beside it, never claimed."""
+
+    workload: str
+    response: Response
+    kind: ContrastKind
+    subject: str
+    method: str
+    speedup: float
+    interval: tuple[float, float] | None
+    num_blocks: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderRange:
+    """What one optimization adds as a rung of the ladder, over all orders in which the ladder could be climbed.
+
+    Attributes:
+        guide: Speed-up of its rung in the guide's order.
+        low, high: Smallest and largest speed-up over all orders (mean over blocks; a range, not an interval).
+        low_after, high_after: What was on before it there.
+        num_places: Distinct sets that may be on before it.
+    """
+
+    workload: str
+    response: Response
+    optimization: str
+    guide: float
+    low: float
+    high: float
+    low_after: tuple[str, ...]
+    high_after: tuple[str, ...]
+    num_places: int
+    num_blocks: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOrder:
+    """Whether times drift with the place of a trial in its block.
+
+    Attributes:
+        drift: Ratio of the time of the last trial of a block to that of the first, cells and blocks taken out.
+        interval: 95 % block-t interval of it; None with fewer than three blocks.
+    """
+
+    workload: str
+    drift: float
+    interval: tuple[float, float] | None
+    num_blocks: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Precision:
+    """How narrow the intervals of a family are, and how many blocks in all would make them narrower.
+
+    Attributes:
+        half_width: Half-width of the widest simultaneous interval, as a ratio (0.02 = 2 %).
+        blocks_needed: Blocks in all by wanted half-width (`0.01`, `0.02`, `0.03`), from the spread between blocks; None
+            beyond 400.
+    """
+
+    workload: str
+    response: Response
+    kind: ContrastKind
+    num_blocks: int
+    half_width: float
+    blocks_needed: Mapping[str, int | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stability:
+    """Step times of one trial after its last compilation, cut where their level changes by more than 1 %.
+
+    Attributes:
+        verdict: `flat`: one level. `settles`: the last level lasts an epoch or more. `no steady state`: it does not.
+        steady_from: First step of the last level.
+        change: Ratio of the last level to the one before it; None when there is one level.
+        num_levels: Number of levels.
+    """
+
+    workload: str
+    name: str
+    block: int
+    verdict: Literal["flat", "settles", "no steady state", "too short"]
+    steady_from: int
+    change: float | None
+    num_levels: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoldOver:
+    """Whether the half fraction is enough for one workload and response, or the other half must be run."""
+
+    workload: str
+    response: Response
+    verdict: Literal["enough", "run the other half", "too few blocks"]
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """Largest `|total - (compile + sum of effects)|` over blocks: 0 up to rounding, or the analysis is wrong."""
+
+    workload: str
+    response: Response
+    over: Literal["optimization", "layer"]
+    num_blocks: int
+    residual: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimVerdict:
+    """The spec's claim under one reading against the total effect of one workload and response.
+
+    `place` is where the measured interval (or the number, without one) lies: `below`, `inside`, `overlapping` or
+    `above` the claimed range, or empty.
+    """
+
+    workload: str
+    response: Response
+    reading: Literal["first reading", "second reading"]
+    low: float
+    high: float
+    verdict: ClaimWord
+    place: str
+    sentence: str

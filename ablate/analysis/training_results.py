@@ -1,0 +1,212 @@
+"""What the analysis found about losses -> frozen types: curves, and whether the training changed.
+
+Tiers: 0 bitwise, 1 parity trials against the envelope of eager's own rounding, 2 timed trials against the margin of
+the spec.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+VerdictWord = Literal["equivalent", "different within margin", "different", "inconclusive"]
+TrainingWord = Literal["equivalent", "different within margin", "different", "inconclusive", "not tested"]
+Side = Literal["arm", "optimization"]
+Outcome = Literal[
+    "bitwise equal",
+    "within the envelope",
+    "beyond the envelope",
+    "non-finite loss",
+    "different number of steps",
+    "different learning rate",
+    "says nothing",
+]
+PASSED: tuple[Outcome, ...] = ("bitwise equal", "within the envelope")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """Thinned loss curve of an arm; `deviation[i]` is the largest relative deviation from eager in bin `i`.
+
+    Attributes:
+        steps: Last step of each bin.
+        loss: Mean over blocks and the bin; `low` and `high` are the extremes over blocks of the bin mean.
+        deviation: `max |loss_arm - loss_eager| / |loss_eager|` over blocks and the steps of the bin; empty for eager.
+    """
+
+    workload: str
+    arm: str
+    blocks: tuple[int, ...]
+    steps: tuple[int, ...]
+    loss: tuple[float | None, ...]
+    low: tuple[float | None, ...]
+    high: tuple[float | None, ...]
+    deviation: tuple[float | None, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurveDistance:
+    """How far one timed trial's loss curve is from the eager one of its block; dropout masks are not aligned there."""
+
+    workload: str
+    arm: str
+    block: int
+    max_deviation: float | None
+    first_step_beyond: int | None
+    final_loss: float | None
+    final_deviation: float | None
+    note: str = ""
+    equivalence: Literal["not tested"] = "not tested"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowRow:
+    """One window of one block of parity trials: an arm against eager, or `full` against `full` without an optimization.
+
+    Attributes:
+        subject: The arm, or the optimization.
+        window: First step.
+        outcome: Tier 0 and 1; `says nothing` has its reason in `note`.
+        num_steps: Steps that both trained.
+        num_tested: Steps before eager stops repeating itself (K).
+        largest: Largest relative deviation of the loss over the tested steps; None when it is not finite.
+        first_step: First step of the training at which the loss departs.
+        quantity: What departs first (`lr`, `mask`, `gradient`, `loss`) in a window that fails, and at which step.
+    """
+
+    workload: str
+    side: Side
+    subject: str
+    block: int
+    window: int
+    outcome: Outcome
+    num_steps: int = 0
+    num_tested: int = 0
+    largest: float | None = None
+    first_step: int | None = None
+    quantity: str = ""
+    quantity_step: int | None = None
+    note: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return self.outcome in PASSED
+
+    @property
+    def failed(self) -> bool:
+        return not self.passed and self.outcome != "says nothing"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deviation:
+    """An arm's relative deviation from eager in one window, of the block in which it came nearest to the limit.
+
+    Attributes:
+        deviation: Per step; None where it is not finite.
+        envelope: Eager's own, from reruns with weights moved by one ulp; an arm may have ten times that.
+        num_tested: The first steps, which are tested; from there on eager does not repeat itself.
+    """
+
+    workload: str
+    arm: str
+    block: int
+    window: int
+    steps: tuple[int, ...]
+    deviation: tuple[float | None, ...]
+    envelope: tuple[float | None, ...]
+    num_tested: int
+    first_step: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarginRow:
+    """Timed trials against the margin (tier 2): an arm against eager, or cells with an optimization against others.
+
+    Attributes:
+        quantity: `final loss`: mean of the last of 20 bins of steps. `loss curve`: the bin that is farthest off.
+            `validation metric`: positive = better.
+        difference: Mean over blocks, in units of the loss or metric; None with no block.
+        stated: Whether the spec had the margin when every one of these trials ran.
+        note: Why it is inconclusive, or what else a reader must know.
+    """
+
+    workload: str
+    side: Side
+    subject: str
+    quantity: Literal["final loss", "loss curve", "validation metric"]
+    verdict: VerdictWord
+    difference: float | None
+    interval_90: tuple[float, float] | None = None
+    interval_95: tuple[float, float] | None = None
+    margin: float | None = None
+    stated: Literal["before the trials", "after the fact", "never"] = "never"
+    num_blocks: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingVerdict:
+    """Whether an arm trains like eager, or an optimization changes the training.
+
+    Attributes:
+        tier: Which tier decided; None when nothing did.
+        reason: One sentence.
+        num_windows, num_steps: Windows (over blocks) that tier 1 tested, and their tested steps together.
+        largest: Largest relative deviation there.
+        block, window, first_step, quantity, quantity_step: Where it departs first, as in `WindowRow`.
+        numerics: What an optimization declares: identical, rounding or training.
+        called_out: How its loss changed beyond that; empty when it did not.
+        gaps: What was not tested, and why.
+    """
+
+    workload: str
+    side: Side
+    subject: str
+    verdict: TrainingWord
+    tier: Literal[0, 1, 2] | None = None
+    reason: str = ""
+    num_windows: int = 0
+    num_steps: int = 0
+    largest: float | None = None
+    block: int | None = None
+    window: int | None = None
+    first_step: int | None = None
+    quantity: str = ""
+    quantity_step: int | None = None
+    numerics: str = ""
+    called_out: str = ""
+    gaps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement:
+    """Predictions on the validation set against eager's of the same block.
+
+    Attributes:
+        arm: The arm, or `eager rerun` for eager from weights moved by one ulp.
+        trials: `parity` (after the first window) or `timed` (after the whole training, dropout masks not aligned).
+        kind: `decisions` at probability 0.5, `values`, or `rankings`.
+        num_changed: Rows whose decision differs, whose value differs at all, or whose ranking has another order.
+        largest, mean: Largest and mean absolute difference; None for rankings.
+        overlap: Mean share of the top k that both rank; None for the others.
+    """
+
+    workload: str
+    arm: str
+    trials: Literal["parity", "timed"]
+    block: int
+    kind: Literal["decisions", "values", "rankings"]
+    num_rows: int
+    num_changed: int
+    largest: float | None = None
+    mean: float | None = None
+    overlap: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Untested:
+    """Something about the training that this study does not answer, and why."""
+
+    workload: str
+    text: str

@@ -1,0 +1,63 @@
+"""An error that a full, closed or broken disk raised -> one sentence that says what to do."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ablate.core.errors import DiskError
+
+ADVICE = {
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some of your quota",
+    errno.EACCES: "make the folder writable or choose another one",
+    errno.EPERM: "make the folder writable or choose another one",
+    errno.EROFS: "choose a folder on a writable file system",
+    errno.ENOTDIR: "choose another folder",
+    errno.EIO: "check the disk",
+}
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+
+
+@contextmanager
+def explain_disk_errors(place: Path | None = None, choose: str = "") -> Iterator[None]:
+    """Turn a full disk or an unwritable folder into one sentence.
+
+    Args:
+        place: Folder to name when the system does not name the file.
+        choose: Option that chooses another folder, e.g. ` with --runs`.
+
+    Raises:
+        DiskError: instead of the `OSError`.
+    """
+    try:
+        yield
+    except OSError as error:
+        advice = ADVICE.get(error.errno or 0)
+        if advice is None:
+            raise
+        where = error.filename or place or "a file"
+        option = choose if "choose" in advice else ""
+        verb = "read or write" if error.errno in (errno.EACCES, errno.EPERM, errno.EIO) else "write"
+        raise DiskError(
+            f"cannot {verb} {where}: {error.strerror}; {advice}{option} and run again, every finished trial is kept"
+        ) from error
+
+
+def find_disk_error(error: BaseException) -> OSError | None:
+    """The full or broken disk behind an exception, however often a library has wrapped it; None when there is none.
+
+    A file that may not be read or written is somebody's mistake, not the disk's, and does not count.
+    """
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, OSError) and seen.errno in FULL:
+            return seen
+        seen = seen.__cause__ or seen.__context__
+    for number in (errno.ENOSPC, errno.EDQUOT):  # compilers that were started and C++ libraries leave only the words
+        if os.strerror(number) in str(error):
+            return OSError(number, os.strerror(number))
+    return None

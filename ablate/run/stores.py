@@ -1,0 +1,72 @@
+"""What a ledger needs from whatever keeps it (a journal file, PostgreSQL) -> `Store`, and the leases it gives out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+import optuna
+from optuna.storages import BaseStorage
+from optuna.trial import FrozenTrial
+
+OnWait = Callable[[Mapping[str, Any]], None]
+Settle = Callable[[FrozenTrial], bool]
+NextAttempt = Callable[[FrozenTrial], dict[str, Any]]
+
+
+class Lease(Protocol):
+    """Something that one worker holds and that ends with its holder."""
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """What the trial's process inherits to hold the lease as well; empty when it dies with the worker instead."""
+
+    def describe(self, holder: Mapping[str, Any]) -> None:
+        """Say who holds it, for whoever waits."""
+
+    def release(self) -> None:
+        """Let go of it."""
+
+
+class Store(Protocol):
+    """Keeps the entries of a ledger, and says which of them are lost.
+
+    Attributes:
+        storage: Optuna's storage.
+        optuna_study: Optuna's study in it.
+        tied: Whether a trial's process must die with its worker, because no lease lives on in it.
+    """
+
+    storage: BaseStorage
+    optuna_study: optuna.Study
+    tied: bool
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Hold the ledger for a few milliseconds of bookkeeping; every other method is called inside."""
+
+    def reap(self, settle: Settle, next_attempt: NextAttempt) -> None:
+        """Settle every running entry whose worker and process are both gone.
+
+        Args:
+            settle: Closes an entry from its trial's record; False when there is none.
+            next_attempt: Sets aside what a lost attempt left and gives the attributes of the next one.
+        """
+
+    def lease_block(self, block: str) -> Lease | None:
+        """Take a block for this worker; None while another worker, or a process it left behind, has it."""
+
+    def lease_trial(self, slug: str, trial_id: int) -> Lease | None:
+        """Take a trial of a block that this worker has; None while a process left behind trains it."""
+
+    def holder(self, block: str, slug: str) -> Mapping[str, Any]:
+        """Who has a block or a trial, as far as it said so (see `ablate.run.holders`)."""
+
+    def wait(self, block: str, slug: str, on_wait: OnWait) -> None:
+        """Wait, outside of `locked`, until it makes sense to ask again; `on_wait` may be called several times."""
+
+    def is_lost(self) -> bool:
+        """Whether this worker has lost its leases, so that its trial must end at once."""
+
+    def close(self) -> None:
+        """Let go of everything that is still held."""
