@@ -1,9 +1,10 @@
-"""`drive_study.py FOLDER [--blocks N] [--study NAME] [--retry-failed]`: run_study with the fake trainer."""
+"""`drive_study.py FOLDER [--blocks N] [--study NAME] [--parity WORD] [--retry-failed]`: run_study, trainer faked."""
 
 import argparse
 import sys
 from pathlib import Path
 
+from ablate.core.study import Equivalence
 from ablate.run.progress import PlainProgress
 from ablate.run.study import run_study
 from run_parts import FAKE_COMMAND, make_run
@@ -14,9 +15,13 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--blocks", type=int, default=2)
     parser.add_argument("--study", default="test-study")
+    parser.add_argument("--parity", default="off")
     parser.add_argument("--retry-failed", action="store_true")
     given = parser.parse_args()
-    study, design, paths = make_run(given.folder, blocks=given.blocks, name=given.study)
+    equivalence = Equivalence(parity=given.parity)
+    study, design, paths = make_run(
+        given.folder, blocks=given.blocks, name=given.study, equivalence=equivalence
+    )
     outcome = run_study(
         study, design, paths, PlainProgress(sys.stderr), retry_failed=given.retry_failed, command=FAKE_COMMAND
     )

@@ -11,8 +11,9 @@ from ablate.analysis.arms import make_arms, make_rows
 from ablate.analysis.claims import make_claims
 from ablate.analysis.comparable import Trial, WorkloadTrials, select_trials, what_matters
 from ablate.analysis.costs import make_break_even, make_ledger
-from ablate.analysis.curves import make_curves
+from ablate.analysis.curves import make_curves, usable_losses
 from ablate.analysis.effects import make_effects, make_identities
+from ablate.analysis.equivalence import Training, make_training
 from ablate.analysis.orders import make_order_ranges
 from ablate.analysis.precision import fold_over, make_precision, precision_findings
 from ablate.analysis.recompilations import find_recompilations
@@ -89,13 +90,21 @@ def read_results(paths: StudyPaths) -> Results:
 
 
 def analyze_trials(study: Study, design: Design, trials: Iterable[Trial]) -> Results:
-    """Turn trials into results; reads nothing but the loss series beside the records."""
+    """Turn trials into results; reads nothing but the series and predictions beside the records.
+
+    Only timed trials enter effects; parity trials say whether the training changed.
+    """
     every = list(trials)
     selected, findings = select_trials(study, design, every)
     contrasts, refusals = make_contrasts(study, design)
     found = _Found(findings=findings)
     for workload in selected:
         _analyze_workload(study, design, contrasts, refusals, workload, found)
+        losses = usable_losses(workload)
+        curves, distances = make_curves(design, workload, losses)
+        found.curves += curves
+        found.distances += distances
+        found.training.append(make_training(study, design, workload, every, losses))
     results = Results(
         study=replace(study, spec_path=_portable(study.spec_path)),
         study_hash=study.hash,
@@ -117,6 +126,12 @@ def analyze_trials(study: Study, design: Design, trials: Iterable[Trial]) -> Res
         ledger=tuple(found.ledger),
         curves=tuple(found.curves),
         curve_distances=tuple(found.distances),
+        training=tuple(row for t in found.training for row in t.verdicts),
+        windows=tuple(row for t in found.training for row in t.windows),
+        margin_tests=tuple(row for t in found.training for row in t.margins),
+        deviations=tuple(row for t in found.training for row in t.deviations),
+        agreement=tuple(row for t in found.training for row in t.agreement),
+        untested=tuple(row for t in found.training for row in t.untested),
         trials=tuple(found.rows),
         findings=tuple(found.findings),
         recompilations=tuple(find_recompilations(t.record for w in selected for t in w.usable.values())),
@@ -138,6 +153,7 @@ class _Found:
     ledger: list[LedgerBar] = field(default_factory=list)
     curves: list[Curve] = field(default_factory=list)
     distances: list[CurveDistance] = field(default_factory=list)
+    training: list[Training] = field(default_factory=list)
     rows: list[TrialRow] = field(default_factory=list)
     sensitivity: list[Sensitivity] = field(default_factory=list)
     order_ranges: list[OrderRange] = field(default_factory=list)
@@ -166,14 +182,11 @@ def _analyze_workload(
         found.order_ranges += make_order_ranges(steps, design, trials, times)
     found.effects += effects
     _check_noise(study, design, effects, trials, responses["steady"], found)
-    curves, distances = make_curves(design, trials)
     found.findings += _left_out(trials, responses)
     found.evidence += verdicts
     found.arms += make_arms(design, trials, responses)
     found.break_even += make_break_even(design, trials, responses)
     found.ledger += make_ledger(design, trials, responses)
-    found.curves += curves
-    found.distances += distances
     found.rows += make_rows(trials)
 
 

@@ -1,7 +1,7 @@
 """Per-step losses of trials -> thinned curves per arm, and how far each is from the eager curve of its block.
 
-Legend: C arms, B blocks, T steps, N bins. Whether a distance is harmless is not decided here: equivalence reads
-`not tested`.
+Legend: C arms, B blocks, T steps, N bins. Whether a distance is harmless is decided in `equivalence`: the dropout masks
+of timed trials are not aligned.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ablate.analysis.arms import named_keys
 from ablate.analysis.comparable import WorkloadTrials
+from ablate.analysis.envelope import relative_deviation
 from ablate.analysis.results import Curve, CurveDistance
 from ablate.core.cell import Design
 from ablate.records.store import read_columns
@@ -23,41 +24,39 @@ BEYOND = 1e-5
 Losses = Mapping[int, NDArray[np.float64]]
 
 
-def make_curves(design: Design, trials: WorkloadTrials) -> tuple[list[Curve], list[CurveDistance]]:
-    """Read the loss series of the named cells and compare each with eager of the same block."""
-    keys = named_keys(design)
-    losses = {
-        names[0]: {
-            block: read_losses(trial.folder)
-            for (block, k), trial in sorted(trials.usable.items())
-            if k == key
-        }
-        for key, (_, names) in keys.items()
+def make_curves(
+    design: Design, trials: WorkloadTrials, losses: Mapping[tuple[int, str], NDArray[np.float64]]
+) -> tuple[list[Curve], list[CurveDistance]]:
+    """Compare the loss of every named cell with that of eager of the same block.
+
+    Args:
+        losses: `usable_losses` of the workload.
+    """
+    by_arm = {
+        names[0]: {block: loss for (block, k), loss in sorted(losses.items()) if k == key}
+        for key, (_, names) in named_keys(design).items()
     }
-    losses = {arm: {b: loss for b, loss in by_block.items() if len(loss)} for arm, by_block in losses.items()}
-    eager = losses.get("eager", {})
-    curves = [_curve(trials.workload, arm, by_block, eager) for arm, by_block in losses.items() if by_block]
+    eager = by_arm.get("eager", {})
+    curves = [_curve(trials.workload, arm, by_block, eager) for arm, by_block in by_arm.items() if by_block]
     distances = [
         curve_distance(trials.workload, arm, block, loss, eager.get(block))
-        for arm, by_block in losses.items()
+        for arm, by_block in by_arm.items()
         if arm != "eager"
         for block, loss in by_block.items()
     ]
     return curves, distances
 
 
+def usable_losses(trials: WorkloadTrials) -> dict[tuple[int, str], NDArray[np.float64]]:
+    """Loss per step of every usable timed trial that has any, shape (T,), by block and effective key."""
+    losses = {place: read_losses(trial.folder) for place, trial in trials.usable.items()}
+    return {place: loss for place, loss in losses.items() if len(loss)}
+
+
 def read_losses(folder: Path) -> NDArray[np.float64]:
     """Loss per step of one trial, shape (T,)."""
     columns = read_columns(folder, "step", "loss")
     return np.asarray(columns["loss"][np.argsort(columns["step"], kind="stable")], dtype=np.float64)
-
-
-def relative_deviation(loss_T: NDArray[np.float64], eager_T: NDArray[np.float64]) -> NDArray[np.float64]:
-    """`|loss - eager| / |eager|` per step, shape (T,); infinite where eager is 0 and the loss is not."""
-    difference = np.abs(loss_T - eager_T)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = difference / np.abs(eager_T)
-    return np.where(difference == 0.0, 0.0, ratio)
 
 
 def curve_distance(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from ablate.analysis.results import ArmSummary, Effect, EvidenceVerdict, Results
+from ablate.analysis.results import ArmSummary, Deviation, Effect, EvidenceVerdict, Results
 from ablate.core.serialize import to_dict
 from ablate.core.units import percent_from_log
 
@@ -28,6 +28,12 @@ def write_tables(results: Results, folder: Path) -> dict[str, Path]:
         "break-even": map(to_dict, results.break_even),
         "ledger": map(to_dict, results.ledger),
         "curve-distances": map(to_dict, results.curve_distances),
+        "training": map(_flat, map(to_dict, results.training)),
+        "training-windows": map(to_dict, results.windows),
+        "training-margins": map(_flat, map(to_dict, results.margin_tests)),
+        "training-deviations": (row for d in results.deviations for row in _deviation_rows(d)),
+        "agreement": map(to_dict, results.agreement),
+        "untested": map(to_dict, results.untested),
         "trials": map(_flat, map(to_dict, results.trials)),
         "identities": map(to_dict, results.identities),
         "sensitivity": map(to_dict, results.sensitivity),
@@ -89,6 +95,21 @@ def _evidence_rows(verdict: EvidenceVerdict) -> list[dict[str, Any]]:
         "reason": verdict.reason,
     }
     return [base | to_dict(result) for result in verdict.expectations] or [base]
+
+
+def _deviation_rows(deviation: Deviation) -> Iterable[dict[str, Any]]:
+    """One row per step of a window."""
+    for index, step in enumerate(deviation.steps):
+        yield {
+            "workload": deviation.workload,
+            "arm": deviation.arm,
+            "block": deviation.block,
+            "window": deviation.window,
+            "step": step,
+            "deviation": deviation.deviation[index],
+            "envelope": deviation.envelope[index],
+            "tested": index < deviation.num_tested,
+        }
 
 
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:

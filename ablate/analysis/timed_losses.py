@@ -5,15 +5,23 @@ Legend: B blocks, N bins of steps, T steps. The dropout masks of timed trials ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from ablate.analysis.comparable import WorkloadTrials
 from ablate.analysis.engine import Array
 from ablate.analysis.inference import FEWEST_BLOCKS
-from ablate.analysis.tost import MarginTest, bin_losses, curve_test, margin_test, non_inferiority_test, verdict
+from ablate.analysis.tost import (
+    MarginTest,
+    bin_losses,
+    curve_test,
+    margin_test,
+    non_inferiority_test,
+    verdict,
+)
 from ablate.analysis.training_results import MarginRow, Side
 from ablate.core.record import TrialRecord
 from ablate.core.study import Study
@@ -55,8 +63,8 @@ def optimization_weights(lattice: Lattice, name: str) -> Weights:
     return {key: sign / len(pairs) for pair in pairs for key, sign in zip(pair, (1.0, -1.0), strict=True)}
 
 
-def test_margins(
-    study: Study, trials: WorkloadTrials, losses: Losses, subjects: Iterator[Subject] | list[Subject]
+def margin_rows(
+    study: Study, trials: WorkloadTrials, losses: Losses, subjects: Iterable[Subject]
 ) -> list[MarginRow]:
     """Test the final loss, the curve and the validation metric of every subject.
 
@@ -139,7 +147,8 @@ def _blank(
     )
 
 
-def _stated(records: list[TrialRecord], kind: str, margin: float) -> str:  # type: ignore[return]
+def _stated(records: list[TrialRecord], kind: str, margin: float) -> Literal["before the trials", "after the fact"]:
+    """Whether every trial ran under this margin."""
     return "before the trials" if all(r.margins.get(kind) == margin for r in records) else "after the fact"
 
 

@@ -12,6 +12,7 @@ from typing import Literal
 VerdictWord = Literal["equivalent", "different within margin", "different", "inconclusive"]
 TrainingWord = Literal["equivalent", "different within margin", "different", "inconclusive", "not tested"]
 Side = Literal["arm", "optimization"]
+PredictionKind = Literal["decisions", "values", "rankings"]
 Outcome = Literal[
     "bitwise equal",
     "within the envelope",
@@ -125,7 +126,8 @@ class MarginRow:
     Attributes:
         quantity: `final loss`: mean of the last of 20 bins of steps. `loss curve`: the bin that is farthest off.
             `validation metric`: positive = better.
-        difference: Mean over blocks, in units of the loss or metric; None with no block.
+        difference: Mean over blocks, in units of the loss or metric; None where nothing could be subtracted.
+        interval_95: Of a curve it holds for all bins together.
         stated: Whether the spec had the margin when every one of these trials ran.
         note: Why it is inconclusive, or what else a reader must know.
     """
@@ -195,9 +197,9 @@ class Agreement:
     arm: str
     trials: Literal["parity", "timed"]
     block: int
-    kind: Literal["decisions", "values", "rankings"]
-    num_rows: int
-    num_changed: int
+    kind: PredictionKind
+    num_rows: int = 0
+    num_changed: int = 0
     largest: float | None = None
     mean: float | None = None
     overlap: float | None = None

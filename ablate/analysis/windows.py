@@ -1,7 +1,7 @@
 """Parity trials of a workload -> tiers 0 and 1 for every arm and optimization, block and window, and the curves shown.
 
-An arm is compared with eager. An optimization is judged by `full` against `full` without it, in the envelope of eager: the
-two differ in nothing else, and where the optimization promises identical arithmetic they must be bitwise equal.
+An arm is compared with eager. An optimization is judged by `full` against `full` without it, in the envelope of eager:
+the two differ in nothing else, and where the optimization promises identical arithmetic they must be bitwise equal.
 """
 
 from __future__ import annotations

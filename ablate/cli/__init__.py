@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 import ablate
-from ablate.cli import compare, datasets, diagnose, reading, starting, studies
+from ablate.cli import compare, datasets, diagnose, margins, reading, starting, studies, workers
 from ablate.cli.output import EXIT_INTERRUPTED, EXIT_USER_ERROR, print_error, print_line
 from ablate.core.disk import explain_disk_errors
 from ablate.core.errors import AblateError
@@ -23,10 +23,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 studies.register(app)
+workers.register(app)
 reading.register(app)
 datasets.register(app)
 compare.register(app)
 diagnose.register(app)
+margins.register(app)
 starting.register(app)
 
 # typer brings its own click: take the class from there

@@ -21,14 +21,21 @@ def register(app: typer.Typer) -> None:
 @data.command()
 def make(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to write it.")],
-    scale: Annotated[str, typer.Option("--scale", help="Size: tiny or small.")] = "tiny",
+    scale: Annotated[str, typer.Option("--scale", help="Size: tiny, small or real.")] = "tiny",
     seed: Annotated[int, typer.Option("--seed", help="The same scale and seed give the same bytes.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Make a look-alike of rel-hm in RelBench format."""
+    from rich.console import Console
+    from rich.progress import Progress
+
     from ablate.data.lookalike import make_lookalike
 
-    made = make_lookalike(folder, scale, seed)
+    with Progress(console=Console(stderr=True), transient=True) as bars:
+        bar = bars.add_task("weeks of sales", total=None)
+        made = make_lookalike(
+            folder, scale, seed, on_week=lambda week, weeks: bars.update(bar, completed=week, total=weeks)
+        )
     if as_json:
         print_json({"folder": str(made), "scale": scale, "seed": seed})
     else:

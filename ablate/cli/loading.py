@@ -14,12 +14,16 @@ from ablate.core.study import Study
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedStudy:
-    """A study as asked for on the command line; `trials` are those selected by the options, in execution order."""
+    """A study as asked for on the command line.
+
+    `trials` (timed) and `parity` are those selected by the options, in execution order.
+    """
 
     study: Study
     design: Design
     trials: tuple[PlannedTrial, ...]
     paths: StudyPaths
+    parity: tuple[PlannedTrial, ...] = ()
 
 
 def load_study(
@@ -29,8 +33,9 @@ def load_study(
     reports: Path,
     blocks: int | None = None,
     workloads: Sequence[str] | None = None,
+    device: str | None = None,
 ) -> LoadedStudy:
-    """Read a spec for this machine and lay out its design.
+    """Read a spec for this machine, or for the kind of device asked for, and lay out its design.
 
     Raises:
         UserError: anything wrong in the spec or the options.
@@ -38,16 +43,19 @@ def load_study(
     from ablate.core.registry import make_catalog
     from ablate.design.cells import make_design
     from ablate.run.devices import detect_device
-    from ablate.run.planning import select_trials
+    from ablate.run.planning import select_parity, select_trials
+    from ablate.run.seats import kind_of_wish
     from ablate.spec.reader import read_study
 
+    kind = kind_of_wish(device) or detect_device().kind
     overrides = {} if blocks is None else {"blocks": blocks}
-    study = read_study(spec, catalog=make_catalog(), device=detect_device().kind, overrides=overrides)
+    study = read_study(spec, catalog=make_catalog(), device=kind, overrides=overrides)
     design = make_design(study)
     return LoadedStudy(
         study=study,
         design=design,
         trials=select_trials(study, design, workloads),
+        parity=select_parity(study, design, workloads),
         paths=StudyPaths.of(study.name, runs=runs, reports=reports),
     )
 

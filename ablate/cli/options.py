@@ -23,6 +23,14 @@ TrackingUri = Annotated[
     str | None,
     typer.Option("--tracking-uri", help="MLflow store, instead of the spec's, e.g. sqlite:///mlflow.db."),
 ]
+DeviceWish = Annotated[
+    str | None,
+    typer.Option("--device", help="auto, cpu, cuda, cuda:<n> or a GPU's UUID; left out, the first without a worker."),
+]
+RestartBlocks = Annotated[
+    bool,
+    typer.Option("--restart-blocks", help="Train unfinished blocks anew that were begun in another environment."),
+]
 
 RUNS = Path("runs")
 REPORTS = Path("reports")

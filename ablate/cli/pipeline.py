@@ -16,13 +16,20 @@ from ablate.core.paths import StudyPaths
 
 if TYPE_CHECKING:
     from ablate.analysis.results import Results
+    from ablate.run.devices import Device
     from ablate.run.outcome import RunOutcome
     from ablate.run.progress import Progress
     from ablate.track.sync import SyncOutcome
 
 
 def train_study(
-    loaded: LoadedStudy, workloads: Sequence[str] | None, *, retry_failed: bool, tracking_uri: str | None
+    loaded: LoadedStudy,
+    workloads: Sequence[str] | None,
+    *,
+    retry_failed: bool,
+    tracking_uri: str | None,
+    device: Device | None = None,
+    restart_blocks: bool = False,
 ) -> RunOutcome:
     """Train what is missing, with progress on stderr and each ended trial sent to MLflow.
 
@@ -42,6 +49,8 @@ def train_study(
             retry_failed=retry_failed,
             workloads=workloads,
             on_trial=make_tracking(loaded.paths, tracking_uri, progress),
+            device=device,
+            restart_blocks=restart_blocks,
         )
 
 
@@ -100,13 +109,22 @@ def finish_study(
         print_line(f"{trial.status}: {trial.key}: {trial.reason}")
     if outcome.failed:
         print_line(
-            f"{len(outcome.failed)} of {outcome.planned} trials did not complete (their folders are in "
-            f"{loaded.paths.records}); train them again with --retry-failed"
+            f"{describe_failed(outcome)} did not complete (their folders are in {loaded.paths.records}); train them "
+            "again with --retry-failed"
         )
     if results is not None:
         print_headlines(results)
         print_line(f"report: {loaded.paths.pdf}")
     print_line(f"every trial in MLflow: {ui}")
+
+
+def describe_failed(outcome: RunOutcome) -> str:
+    """Count failed trials, timed and parity apart: `1 of 6 trials and 2 of 5 parity trials`."""
+    timed = sum(trial.purpose == "timed" for trial in outcome.failed)
+    parity = len(outcome.failed) - timed
+    parts = [f"{timed} of {outcome.planned} trials"] if timed or not parity else []
+    parts += [f"{parity} of {outcome.parity_planned} parity trials"] if parity else []
+    return " and ".join(parts)
 
 
 def write_report(paths: StudyPaths) -> Results:

@@ -40,9 +40,15 @@ def is_narrow_enough(study: Study, paths: StudyPaths) -> bool:
 def with_blocks(loaded: LoadedStudy, blocks: int) -> LoadedStudy:
     """The same study and selection of workloads with another number of blocks."""
     from ablate.design.cells import make_design
-    from ablate.run.planning import select_trials
+    from ablate.run.planning import select_parity, select_trials
 
     study = replace(loaded.study, blocks=blocks)
     design = make_design(study)
     workloads = list(dict.fromkeys(trial.workload for trial in loaded.trials))
-    return replace(loaded, study=study, design=design, trials=select_trials(study, design, workloads))
+    return replace(
+        loaded,
+        study=study,
+        design=design,
+        trials=select_trials(study, design, workloads),
+        parity=select_parity(study, design, workloads),
+    )

@@ -16,8 +16,10 @@ from ablate.cli.options import (
     REPORTS,
     RUNS,
     Blocks,
+    DeviceWish,
     Json,
     Reports,
+    RestartBlocks,
     Runs,
     Spec,
     StoredStudy,
@@ -28,7 +30,8 @@ from ablate.cli.output import print_error, print_json, print_line, print_table
 from ablate.core.units import format_duration
 
 if TYPE_CHECKING:
-    from ablate.run.planning import PlannedCell
+    from ablate.run.outcome import RunOutcome
+    from ablate.run.planning import ParityPlan, Plan, PlannedCell, TrialStatus
 
 
 def register(app: typer.Typer) -> None:
@@ -46,6 +49,8 @@ def run(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Train failed trials again, as a flagged next attempt.")
     ] = False,
+    device: DeviceWish = None,
+    restart_blocks: RestartBlocks = False,
     tracking_uri: TrackingUri = None,
     no_report: Annotated[bool, typer.Option("--no-report", help="Stop after the trials and MLflow.")] = False,
     as_json: Json = False,
@@ -53,16 +58,29 @@ def run(
     """Train what is missing of a study, send it to MLflow, analyze it and write the PDF; resumes by itself."""
     from ablate.cli.pipeline import finish_study, train_study
     from ablate.cli.sequential import first_look, next_look
+    from ablate.cli.workers import sit_down
 
-    loaded = first_look(load_study(spec, runs=runs, reports=reports, blocks=blocks, workloads=workload))
-    resume = _resume_command(spec, workload, blocks, runs, reports, tracking_uri)
+    loaded = first_look(
+        load_study(spec, runs=runs, reports=reports, blocks=blocks, workloads=workload, device=device)
+    )
+    resume = _resume_command(spec, workload, blocks, runs, reports, tracking_uri, device)
     _announce(loaded)
+    seat = sit_down(loaded, device)
     try:
-        outcome = train_study(loaded, workload, retry_failed=retry_failed, tracking_uri=tracking_uri)
+        outcome = train_study(
+            loaded,
+            workload,
+            retry_failed=retry_failed,
+            tracking_uri=tracking_uri,
+            device=seat,
+            restart_blocks=restart_blocks,
+        )
         while not outcome.interrupted and (longer := next_look(loaded)) is not None:
             loaded = longer
             print_error(f"the intervals are wider than the target: going on to {loaded.study.blocks} blocks")
-            outcome = train_study(loaded, workload, retry_failed=False, tracking_uri=tracking_uri)
+            outcome = train_study(
+                loaded, workload, retry_failed=False, tracking_uri=tracking_uri, device=seat
+            )
         if not outcome.interrupted:
             finish_study(
                 loaded, outcome, spec, tracking_uri=tracking_uri, report=not no_report, as_json=as_json
@@ -72,12 +90,18 @@ def run(
         raise typer.Exit(3) from None
     if outcome.interrupted:
         print_error(
-            f"interrupted after {outcome.trained} trials, {outcome.completed} of {outcome.planned} are completed; "
-            f"resume with: {resume}"
+            f"interrupted after {_count(outcome.trained + outcome.parity_trained, 'trial')}, {outcome.completed} of "
+            f"{outcome.planned} are completed{_of_parity(outcome)}; resume with: {resume}"
         )
         if as_json:
             print_json({"outcome": outcome, "resume": resume})
     raise typer.Exit(outcome.exit_code)
+
+
+def _of_parity(outcome: RunOutcome) -> str:
+    if not outcome.parity_planned:
+        return ""
+    return f" and {outcome.parity_completed} of {_count(outcome.parity_planned, 'parity trial')}"
 
 
 def plan(
@@ -106,7 +130,7 @@ def plan(
         stated = None if noise is None else parse_ratio(noise, "--noise")
         print_target(loaded, parse_ratio(target, "--target"), stated, price_per_hour, as_json=as_json)
         return
-    planned = make_plan(loaded.study, loaded.design, loaded.trials, loaded.paths)
+    planned = make_plan(loaded.study, loaded.design, loaded.trials, loaded.paths, loaded.parity)
     if as_json:
         print_json(planned)
         return
@@ -131,6 +155,32 @@ def plan(
     for line in _design_lines(loaded):
         print_line(line)
     print_line(f"missing: about {format_duration(planned.estimated_s)} ({planned.assumption})")
+    for line in [*_parity_lines(planned.parity), *_margin_lines(planned)]:
+        print_line(line)
+
+
+def _margin_lines(planned: Plan) -> list[str]:
+    """Whether a margin was changed after trials had run, which makes it no margin fixed in advance."""
+    if not planned.under_other_margins:
+        return []
+    return [
+        f"margins: {_count(planned.under_other_margins, 'trial')} ended before the spec stated these margins; what "
+        "they decide is called after the fact"
+    ]
+
+
+def _parity_lines(parity: ParityPlan) -> list[str]:
+    """What is compared with eager step by step, and what that takes beside the timed trials."""
+    if parity.asked == "off":
+        return ["parity trials: none (equivalence: off); whether training changed is judged by the timed trials alone"]
+    if not parity.trials:
+        return [f"parity trials: none in this selection (equivalence: {parity.asked})"]
+    windows = ", ".join(map(str, parity.windows))
+    return [
+        f"parity trials (equivalence: {parity.asked}): {parity.trials} beside the timed ones, "
+        f"{parity.done} have ended, {parity.failed} failed; {', '.join(parity.cells)}; windows from step {windows}",
+        f"missing of parity: about {format_duration(parity.estimated_s)} more ({parity.assumption})",
+    ]
 
 
 def _design_lines(loaded: LoadedStudy) -> list[str]:
@@ -176,17 +226,33 @@ def status(spec: StoredStudy, runs: Runs = RUNS, as_json: Json = False) -> None:
     paths = find_paths(spec, runs=runs, reports=REPORTS)
     study = read_study(paths.study_json)
     states = trial_states(study, read_design(paths.design_json), paths)
-    counts = Counter(state.state for state in states)
+    timed = [state for state in states if state.purpose == "timed"]
+    parity = [state for state in states if state.purpose == "parity"]
     if as_json:
-        print_json({"study": study.name, "root": str(paths.root), "counts": dict(counts), "trials": states})
+        print_json(
+            {
+                "study": study.name,
+                "root": str(paths.root),
+                "counts": Counter(state.state for state in timed),
+                "trials": timed,
+                "parity_counts": Counter(state.state for state in parity),
+                "parity": parity,
+            }
+        )
         return
-    summary = ", ".join(f"{number} {state}" for state, number in counts.most_common())
-    print_line(f"study {study.name}: {len(states)} trials: {summary}")
+    print_line(f"study {study.name}: {len(timed)} trials: {_summary(timed)}")
+    if parity:
+        print_line(f"beside them {_count(len(parity), 'parity trial')}: {_summary(parity)}")
     open_ends = [state for state in states if state.state not in ("completed", "waiting")]
     if open_ends:
         print_table(
             ("trial", "state", "reason"), ((state.slug, state.state, state.reason) for state in open_ends)
         )
+
+
+def _summary(states: Sequence[TrialStatus]) -> str:
+    counts = Counter(state.state for state in states)
+    return ", ".join(f"{number} {state}" for state, number in counts.most_common())
 
 
 def show(
@@ -234,6 +300,13 @@ def _facts(record: Any) -> list[tuple[str, str]]:
         ("started, ended", f"{record.started_at}, {record.ended_at}"),
         ("compile cache", record.cache_state),
     ]
+    if record.parity is not None:
+        facts += [
+            (f"window from step {window.start}", " ".join(
+                part for part in (f"{window.num_steps} steps, masks {window.masks}", window.note) if part
+            ))
+            for window in record.parity.windows
+        ]
     if times is not None:
         facts += [
             (name, format_duration(value))
@@ -254,12 +327,19 @@ def _facts(record: Any) -> list[tuple[str, str]]:
 def _announce(loaded: LoadedStudy) -> None:
     from ablate.run.planning import make_plan
 
-    planned = make_plan(loaded.study, loaded.design, loaded.trials, loaded.paths)
-    left = planned.trials - planned.done
+    planned = make_plan(loaded.study, loaded.design, loaded.trials, loaded.paths, loaded.parity)
+    left, parity = planned.trials - planned.done, planned.parity
     print_error(
         f"study {planned.study} on {planned.device}{_profile(planned.profile)}: {planned.trials} trials, "
         f"{left} missing, about {format_duration(planned.estimated_s)} ({planned.assumption})"
     )
+    for line in _margin_lines(planned):
+        print_error(line)
+    if parity.trials:
+        print_error(
+            f"then {_count(parity.trials, 'parity trial')}, {parity.trials - parity.done} missing, about "
+            f"{format_duration(parity.estimated_s)} ({parity.assumption})"
+        )
 
 
 def _profile(profile: str | None) -> str:
@@ -273,6 +353,7 @@ def _resume_command(
     runs: Path,
     reports: Path,
     tracking_uri: str | None,
+    device: str | None,
 ) -> str:
     words = ["ablate", "run", str(spec)]
     words += [word for name in workloads or () for word in ("--workload", name)]
@@ -280,6 +361,7 @@ def _resume_command(
         "--blocks": (blocks, None),
         "--runs": (runs, RUNS),
         "--reports": (reports, REPORTS),
+        "--device": (device, None),
         "--tracking-uri": (tracking_uri, None),
     }
     words += [word for name, (value, usual) in given.items() if value != usual for word in (name, str(value))]

@@ -22,7 +22,6 @@ from typing import Any
 import torch
 import torch_frame
 from torch_frame import TensorFrame
-from torch_frame.config import TextEmbedderConfig
 from torch_frame.data import MultiEmbeddingTensor
 from torch_frame.data.stats import StatType
 from torch_geometric.data import HeteroData
@@ -30,10 +29,11 @@ from torch_geometric.data import HeteroData
 from ablate.core.errors import StoredDataError, UserError
 from ablate.core.paths import cache_folder
 from ablate.core.study import DataSource
-from ablate.data.source import dataset_digest, load_database, open_dataset
-from ablate.data.text import EMBEDDER, embed_texts
+from ablate.data.edges import Columns, EdgeType, sort_all_columns
+from ablate.data.source import dataset_digest, memo_of, open_dataset
+from ablate.data.text import EMBEDDER
 
-LAYOUT = 2  # 2: missing numbers are the column's mean
+LAYOUT = 3  # 2: missing numbers are the column's mean; 3: with sorted columns for the sampler
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +42,7 @@ class Graph:
 
     Attributes:
         data: Nodes, features, times and edges.
+        columns: The same edges as the temporal sampler reads them.
         col_stats: Statistics per node type and column, as torch_frame's encoders want them.
         name: Name of the dataset.
         digest: Digest of the tables, column types, embedder and libraries that made it.
@@ -49,6 +50,7 @@ class Graph:
     """
 
     data: HeteroData
+    columns: Mapping[EdgeType, Columns]
     col_stats: Mapping[str, Mapping[str, Mapping[StatType, Any]]]
     name: str
     digest: str
@@ -83,25 +85,21 @@ def load_graph(source: DataSource, announce: Callable[[str], None] = lambda _: N
         source: Where the tables come from.
         announce: Called with one sentence before slow work.
     """
-    dataset = open_dataset(source)
+    dataset = open_dataset(source, announce)
     name = dataset.manifest.name
     types = column_types(name)
     digest = _graph_digest(dataset, types)
     folder = cache_folder() / "graphs" / digest
     if not _is_intact(folder):
         announce(f"materializing {name} into {folder}")
-        _write_graph(folder, *_materialize(dataset, types))
-    data, col_stats = _read_graph(folder)
-    return Graph(data=data, col_stats=col_stats, name=name, digest=digest, dataset=dataset)
+        _make_graph(folder, dataset, types)
+    data, columns, col_stats = _read_graph(folder)
+    return Graph(data=data, columns=columns, col_stats=col_stats, name=name, digest=digest, dataset=dataset)
 
 
 def _graph_digest(dataset: Any, types: Mapping[str, Mapping[str, str]]) -> str:
     """Digest of everything the graph depends on; the tables' own digest is remembered by size and time of change."""
-    root = Path(dataset.dataset_dir)
-    stamps = [(str(p.relative_to(root)), p.stat().st_size, p.stat().st_mtime_ns)
-              for p in sorted(root.rglob("*")) if p.suffix in {".yaml", ".parquet"}]
-    stamp = hashlib.blake2b(json.dumps([str(root), stamps]).encode(), digest_size=16).hexdigest()
-    memo = cache_folder() / "digests" / stamp
+    memo = memo_of(Path(dataset.dataset_dir))
     if memo.exists():
         tables = memo.read_text()
     else:
@@ -111,36 +109,15 @@ def _graph_digest(dataset: Any, types: Mapping[str, Mapping[str, str]]) -> str:
     return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
-def _materialize(dataset: Any, types: Mapping[str, Mapping[str, str]]) -> tuple[HeteroData, dict[str, Any]]:
-    from relbench.modeling.graph import make_pkey_fkey_graph
+def _make_graph(folder: Path, dataset: Any, types: Mapping[str, Mapping[str, str]]) -> None:
+    from ablate.data.materialize import materialize
 
-    database = load_database(dataset)
-    stypes = {table: {column: torch_frame.stype(kind) for column, kind in columns.items()}
-              for table, columns in types.items()}
-    for table, columns in stypes.items():
-        absent = sorted(set(columns) - set(database.table_dict[table].df.columns))
-        if absent:
-            raise UserError(f"table {table} of {dataset.dataset_dir} lacks the columns {', '.join(absent)}")
-    embedder = TextEmbedderConfig(text_embedder=embed_texts, batch_size=50_000)
-    data, col_stats = make_pkey_fkey_graph(database, stypes, text_embedder_cfg=embedder)
-    for name in data.node_types:
-        _fill_missing_numbers(data[name].tf)
-    return data, col_stats
+    data, col_stats = materialize(dataset, types)
+    _write_graph(folder, data, sort_all_columns(data), col_stats)
 
 
-def _fill_missing_numbers(frame: TensorFrame) -> None:
-    """Replace missing numbers by the mean of their column, in place.
-
-    pytorch-frame's encoder turns the output of a missing number into 0, but its weight gets a NaN gradient all the
-    same: after one step the column's weight is NaN and the column is lost for good, without an error.
-    """
-    numbers = frame.feat_dict.get(torch_frame.numerical)
-    if numbers is not None:
-        missing = numbers.isnan()
-        numbers[missing] = numbers.nanmean(dim=0).nan_to_num().expand_as(numbers)[missing]
-
-
-def _write_graph(folder: Path, data: HeteroData, col_stats: Mapping[str, Any]) -> None:
+def _write_graph(folder: Path, data: HeteroData, columns: Mapping[EdgeType, Columns], col_stats: Mapping[str, Any]
+                 ) -> None:
     """Write tensors, JSON and their digests into a new folder, then move it into place in one step."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
@@ -149,6 +126,7 @@ def _write_graph(folder: Path, data: HeteroData, col_stats: Mapping[str, Any]) -
         tables = {node_type: _pack_table(node_type, data[node_type], tensors) for node_type in data.node_types}
         for index, edge_type in enumerate(data.edge_types):
             tensors[f"edge/{index}"] = data[edge_type].edge_index.contiguous()
+            tensors[f"colptr/{index}"], tensors[f"row/{index}"] = columns[edge_type].colptr, columns[edge_type].row
         torch.save(tensors, partial / "tensors.pt")
         meta = {"tables": tables, "edges": [list(e) for e in data.edge_types], "stats": _pack_stats(col_stats),
                 "size": (partial / "tensors.pt").stat().st_size, "digest": _file_digest(partial / "tensors.pt")}
@@ -181,7 +159,7 @@ def _pack_table(name: str, store: Any, tensors: dict[str, torch.Tensor]) -> dict
     return kinds
 
 
-def _read_graph(folder: Path) -> tuple[HeteroData, dict[str, Any]]:
+def _read_graph(folder: Path) -> tuple[HeteroData, dict[EdgeType, Columns], dict[str, Any]]:
     meta = json.loads((folder / "graph.json").read_text(encoding="utf-8"))
     try:
         tensors = torch.load(folder / "tensors.pt", weights_only=True, mmap=True)
@@ -202,9 +180,11 @@ def _read_graph(folder: Path) -> tuple[HeteroData, dict[str, Any]]:
         data[name].tf = TensorFrame(features, columns)
         if f"time/{name}" in tensors:
             data[name].time = tensors[f"time/{name}"]
+    by_target: dict[EdgeType, Columns] = {}
     for index, edge_type in enumerate(meta["edges"]):
         data[tuple(edge_type)].edge_index = tensors[f"edge/{index}"]
-    return data, _unpack_stats(meta["stats"])
+        by_target[tuple(edge_type)] = Columns(colptr=tensors[f"colptr/{index}"], row=tensors[f"row/{index}"])
+    return data, by_target, _unpack_stats(meta["stats"])
 
 
 def _is_intact(folder: Path) -> bool:

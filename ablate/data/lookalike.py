@@ -64,8 +64,8 @@ SCALES: Mapping[str, Scale] = {
     "real": Scale(
         num_customers=1_371_980,
         num_articles=105_542,
-        num_transactions=15_468_000,
-        baskets=Baskets(log_lines=0.628, rows_per_visit=3.024),
+        num_transactions=15_471_500,
+        baskets=Baskets(log_lines=0.552, rows_per_visit=3.0336),
     ),
 }
 OnWeek = Callable[[int, int], None]

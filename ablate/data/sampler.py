@@ -5,7 +5,7 @@ Both are disjoint per seed and take the most recent neighbors at or before the s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,17 +16,19 @@ from torch_geometric.sampler import BaseSampler, HeteroSamplerOutput, NodeSample
 from torch_geometric.typing import WITH_PYG_LIB
 
 from ablate.core.errors import UserError
+from ablate.data.edges import Columns, EdgeType, sort_all_columns
+from ablate.data.graph import Graph
 
 
-def make_sampler(data: HeteroData, num_neighbors: Sequence[int]) -> BaseSampler:
+def make_sampler(graph: Graph, num_neighbors: Sequence[int]) -> BaseSampler:
     """Return the temporal sampler of this machine for `num_neighbors[hop]` neighbors per edge type."""
     if WITH_PYG_LIB:
         from torch_geometric.sampler import NeighborSampler
 
         return NeighborSampler(
-            data, num_neighbors=list(num_neighbors), disjoint=True, temporal_strategy="last", time_attr="time"
+            graph.data, num_neighbors=list(num_neighbors), disjoint=True, temporal_strategy="last", time_attr="time"
         )
-    return NativeSampler(data, num_neighbors)
+    return NativeSampler(graph.data, num_neighbors, graph.columns)
 
 
 def sampler_name() -> str:
@@ -40,9 +42,11 @@ class NativeSampler(BaseSampler):
     Args:
         data: Graph with `edge_index` per edge type and `time` (int64 seconds) on the node types that have one.
         num_neighbors: Neighbors per hop, the same for every edge type.
+        columns: Sorted columns of every edge type; worked out when they are not given.
     """
 
-    def __init__(self, data: HeteroData, num_neighbors: Sequence[int]) -> None:
+    def __init__(self, data: HeteroData, num_neighbors: Sequence[int],
+                 columns: Mapping[EdgeType, Columns] | None = None) -> None:
         try:
             from sdm_relational_engine.relationallib import NeighborSampler as Native
         except ImportError as error:
@@ -54,10 +58,9 @@ class NativeSampler(BaseSampler):
         self._node_types = list(data.node_types)
         times = {name: data[name].time.numpy() for name in data.node_types if "time" in data[name]}
         times = {name: np.ascontiguousarray(time, dtype=np.int64) for name, time in times.items()}
-        colptr, row = {}, {}
-        for edge_type in self._edge_types:
-            key = "__".join(edge_type)
-            colptr[key], row[key] = _sorted_columns(data, edge_type, times)
+        columns = columns or sort_all_columns(data)
+        colptr = {"__".join(edge_type): columns[edge_type].colptr.numpy() for edge_type in self._edge_types}
+        row = {"__".join(edge_type): columns[edge_type].row.numpy() for edge_type in self._edge_types}
         # The extension borrows these arrays and crashes the interpreter when they are collected.
         self._borrowed = (colptr, row, times)
         self._native = Native(self._node_types, self._edge_types, colptr, row, times)
@@ -91,18 +94,6 @@ class NativeSampler(BaseSampler):
     @property
     def edge_permutation(self) -> None:
         return None
-
-
-def _sorted_columns(data: HeteroData, edge_type: tuple[str, str, str], times: dict[str, np.ndarray]
-                    ) -> tuple[np.ndarray, np.ndarray]:
-    """Return (colptr, row) of an edge type, neighbors inside a column sorted by time, oldest first."""
-    source, _, target = edge_type
-    row, col = data[edge_type].edge_index.numpy()
-    order = np.lexsort((times[source][row], col)) if source in times else np.argsort(col, kind="stable")
-    num_targets = int(data[target].num_nodes)
-    colptr = np.zeros(num_targets + 1, dtype=np.int64)
-    np.cumsum(np.bincount(col, minlength=num_targets), out=colptr[1:])
-    return colptr, np.ascontiguousarray(row[order], dtype=np.int64)
 
 
 def _tensor(array: np.ndarray) -> Tensor:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,15 @@ HUB_PREFIX = "stanford-star/relbench-v1"
 OLDEST, NEWEST = pd.Timestamp("2000-01-01"), pd.Timestamp("2035-01-01")
 
 
-def open_dataset(source: DataSource) -> Any:
+def open_dataset(source: DataSource, announce: Callable[[str], None] = lambda _: None) -> Any:
     """Open the RelBench dataset of a study, making the look-alike first when it is asked for and absent.
+
+    A look-alike whose files have the size and time of change that they had when their digest was taken is not digested
+    again.
+
+    Args:
+        source: Where the tables come from.
+        announce: Called with a sentence before and during slow work.
 
     Returns:
         `relbench.load.RelBenchDataset`.
@@ -29,11 +38,11 @@ def open_dataset(source: DataSource) -> Any:
     import relbench
 
     if source.dataset == "look-alike":
-        from ablate.data.lookalike import make_lookalike
-
         scale = source.scale or "tiny"
         folder = cache_folder() / "look-alike" / f"{scale}-{source.seed}"
-        return relbench.load_dataset(make_lookalike(folder, scale, source.seed))
+        if not memo_of(folder).exists():
+            _make_lookalike(folder, scale, source.seed, announce)
+        return relbench.load_dataset(folder)
     if Path(source.dataset).is_absolute():
         if not (Path(source.dataset) / "manifest.yaml").exists():
             raise UserError(
@@ -49,6 +58,24 @@ def open_dataset(source: DataSource) -> Any:
             f"cannot load the hub dataset {name} (revision {source.revision or 'newest'}): {error}; "
             "download it once with network access, or give a folder in RelBench format in `data: {dataset: ...}`"
         ) from error
+
+
+def _make_lookalike(folder: Path, scale: str, seed: int, announce: Callable[[str], None]) -> None:
+    from ablate.data.lookalike import make_lookalike
+
+    def on_week(week: int, weeks: int) -> None:
+        if week % 10 == 0:
+            announce(f"look-alike {scale}: {week} of {weeks} weeks of sales")
+
+    make_lookalike(folder, scale, seed, on_week)
+
+
+def memo_of(root: Path) -> Path:
+    """Where the digest of a dataset folder is remembered, by names, sizes and times of change of its files."""
+    stamps = [(str(path.relative_to(root)), path.stat().st_size, path.stat().st_mtime_ns)
+              for path in sorted(root.rglob("*")) if path.suffix in {".yaml", ".parquet"}]
+    stamp = hashlib.blake2b(json.dumps([str(root), stamps]).encode(), digest_size=16).hexdigest()
+    return cache_folder() / "digests" / stamp
 
 
 def dataset_digest(dataset: Any) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -168,6 +168,16 @@ def checksum_batch(parts: tuple[Part, ...], outputs: list[Any]) -> int:
     return value
 
 
+def stream_checksum(batch: Batch) -> int:
+    """The checksum that a batch carries (a tuple: its first part)."""
+    return int((batch[0] if isinstance(batch, (tuple, list)) else batch).stream_checksum)
+
+
+def hash_checksums(checksums: Sequence[int]) -> str:
+    """Hash (16 hex digits) of the checksums of batches, in order."""
+    return hashlib.blake2b(np.asarray(checksums, dtype=np.uint32).tobytes(), digest_size=8).hexdigest()
+
+
 class BatchStream:
     """The training batches of a trial as an iterable of epochs; measures what the trainer waits for.
 
@@ -199,11 +209,10 @@ class BatchStream:
             before = time.perf_counter()
             batch = next(self._batches)
             self.wait_s.append(time.perf_counter() - before)
-            first = batch[0] if isinstance(batch, (tuple, list)) else batch
-            self._checksums.append(first.stream_checksum)
+            self._checksums.append(stream_checksum(batch))
             yield batch
 
     @property
     def hash(self) -> str:
         """Hash (16 hex digits) of everything sampled so far, in order."""
-        return hashlib.blake2b(np.asarray(self._checksums, dtype=np.uint32).tobytes(), digest_size=8).hexdigest()
+        return hash_checksums(self._checksums)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +23,7 @@ def make_holder(
     child: int = 0,
     timeout_s: float | None = None,
     request: Path | None = None,
+    worker: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """What a runner writes into the lease and device lock of a trial that it has started.
 
@@ -32,6 +34,7 @@ def make_holder(
         child: Process id (and process group) of the trial.
         timeout_s: Seconds after which the trial is overdue.
         request: Path of its request, which identifies the process.
+        worker: Environment of the runner, which names its host and device.
     """
     deadline = None if timeout_s is None else time.time() + timeout_s
     return {
@@ -42,6 +45,8 @@ def make_holder(
         "child": child,
         "deadline": deadline,
         "request": None if request is None else str(request),
+        "host": socket.gethostname(),
+        "device": (worker or {}).get("device", ""),
     }
 
 
@@ -57,6 +62,8 @@ def describe_wait(holder: Mapping[str, Any], *, root: Path, what: str) -> str:
     if not parent:
         return f"waiting for {what}: another ablate process uses it"
     ours = holder.get("root") == str(root)
+    if holder.get("host", socket.gethostname()) != socket.gethostname():
+        return f"waiting for {what}: a worker on {holder['host']} (pid {parent}) has it"
     if process_exists(parent):
         owner = "another ablate run of this study" if ours else f"study {holder.get('study')}"
         return f"waiting for {what}: {owner} (pid {parent}) has it; taking turns"
@@ -73,6 +80,8 @@ def end_overdue_orphan(holder: Mapping[str, Any]) -> bool:
     system does not show command lines nothing is ended and the user decides.
     """
     parent, child, deadline = holder.get("parent"), holder.get("child"), holder.get("deadline")
+    if holder.get("host", socket.gethostname()) != socket.gethostname():
+        return False
     if not isinstance(deadline, float) or time.time() < deadline or process_exists(parent):
         return False
     if not isinstance(child, int) or not _runs_request(child, holder.get("request")):

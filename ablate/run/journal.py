@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, NoReturn, cast
 
 import optuna
-from optuna.storages import JournalStorage
+from optuna.storages import BaseStorage, JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 from optuna.trial import TrialState
 
 from ablate.core.errors import StoredDataError
 from ablate.core.paths import StudyPaths
-from ablate.run.leases import lease_path
+from ablate.run.leases import block_lease_path, lease_path
 from ablate.run.locks import FileLock, is_held, read_holder, short_lock, wait_for
 from ablate.run.stores import NextAttempt, OnWait, Settle
 
@@ -112,7 +112,8 @@ class JournalStore:
     So a worker that is killed leaves its block and its trial held for exactly as long as its orphan trains.
     """
 
-    tied = False
+    storage: BaseStorage
+    tied: bool = False
 
     def __init__(self, study_name: str, paths: StudyPaths) -> None:
         self._paths = paths
@@ -138,18 +139,18 @@ class JournalStore:
                 self.optuna_study.enqueue_trial({}, user_attrs=attributes)
 
     def lease_block(self, block: str) -> FileLock | None:
-        return FileLock.try_acquire(lease_path(self._paths, block))
+        return FileLock.try_acquire(block_lease_path(self._paths, block))
 
     def lease_trial(self, slug: str, trial_id: int) -> FileLock | None:
         return FileLock.try_acquire(lease_path(self._paths, slug))
 
     def holder(self, block: str, slug: str) -> Mapping[str, Any]:
         path = lease_path(self._paths, slug)
-        return read_holder(path if is_held(path) else lease_path(self._paths, block))
+        return read_holder(path if is_held(path) else block_lease_path(self._paths, block))
 
     def wait(self, block: str, slug: str, on_wait: OnWait) -> None:
-        for name in (slug, block):
-            wait_for(lease_path(self._paths, name), on_wait).release()
+        for path in (lease_path(self._paths, slug), block_lease_path(self._paths, block)):
+            wait_for(path, on_wait).release()
 
     def is_lost(self) -> bool:
         return False

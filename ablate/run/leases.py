@@ -1,4 +1,4 @@
-"""A trial's slug -> its lease file, which is locked exactly while a process trains that trial."""
+"""A trial's slug or a block -> its lease file, which is locked exactly while somebody trains that trial or block."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ from ablate.run.locks import is_held
 def lease_path(paths: StudyPaths, slug: str) -> Path:
     """Lock file of one trial."""
     return paths.leases / f"{slug}.lock"
+
+
+def block_lease_path(paths: StudyPaths, block: str) -> Path:
+    """Lock file of one block (see `ablate.run.blocks`)."""
+    return paths.leases / "blocks" / f"{block}.lock"
 
 
 def is_running(paths: StudyPaths, slug: str) -> bool:

@@ -22,6 +22,7 @@ from ablate.core.record import TrialRecord
 from ablate.core.study import Study
 from ablate.records.store import read_record
 from ablate.run.blocks import block_of, find_environments, is_begun
+from ablate.run.holders import make_holder
 from ablate.run.journal import JournalStore
 from ablate.run.stores import Lease, OnWait, Store
 from ablate.run.worker import describe_difference
@@ -29,16 +30,17 @@ from ablate.run.worker import describe_difference
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A trial that this process now owns: its attempt, its number in the ledger and the held lease.
-
-    `keep` are the descriptors that its process inherits: of this lease and of the block's.
-    """
+    """A trial that this process now owns: its attempt, its number in the ledger, its lease and that of its block."""
 
     trial: PlannedTrial
     attempt: int
     number: int
     lease: Lease
-    keep: tuple[int, ...] = ()
+    block: Lease
+
+    @property
+    def leases(self) -> tuple[Lease, Lease]:
+        return self.lease, self.block
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +79,8 @@ class Ledger:
         store: Store | None = None,
         worker: Mapping[str, str] | None = None,
     ) -> None:
-        self._paths = paths
-        self._store: Store = store or JournalStore(study.name, paths)
+        self._name, self._paths = study.name, paths
+        self._store: Store = JournalStore(study.name, paths) if store is None else store
         self._storage, self._optuna = self._store.storage, self._store.optuna_study
         self._study_id = self._storage.get_study_id_from_name(self._optuna.study_name)
         self._worker = dict(worker or {})
@@ -193,7 +195,7 @@ class Ledger:
             lease.release()
             foreign[block] = difference
             return False
-        lease.describe(self._worker)
+        lease.describe(make_holder(study=self._name, root=self._paths.root, worker=self._worker))
         self._blocks[block] = lease
         return True
 
@@ -255,14 +257,13 @@ class Ledger:
         self._optuna.enqueue_trial({}, user_attrs=_attributes(trial, attempt))
 
     def _start(self, trial: PlannedTrial, entry: FrozenTrial, lease: Lease) -> Claim:
-        lease.describe({"trial": trial.key})
         self._storage.set_trial_state_values(self._trial_id(entry.number), TrialState.RUNNING)
         return Claim(
             trial=trial,
             attempt=entry.user_attrs["attempt"],
             number=entry.number,
             lease=lease,
-            keep=(*lease.descriptors, *self._blocks[block_of(trial)].descriptors),
+            block=self._blocks[block_of(trial)],
         )
 
     def _mend(self, trials: Sequence[PlannedTrial]) -> dict[str, FrozenTrial]:
@@ -275,7 +276,7 @@ class Ledger:
             record, attempt = self._record(trial.slug), latest[trial.key].user_attrs["attempt"]
             if record is None:
                 self._add(trial, attempt=attempt + 1)
-            elif record.completed and record.times and record.times.steady_s is not None:
+            elif record.completed and (trial.purpose == "parity" or (record.times and record.times.steady_s)):
                 self._add(trial, attempt=record.identity.attempt)
         return self._latest() if failed else latest
 

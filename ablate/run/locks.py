@@ -64,13 +64,17 @@ class FileLock:
 
 
 def is_held(path: Path) -> bool:
-    """Tell whether somebody holds the lock on `path` (False when the file does not exist)."""
-    if not path.exists():
+    """Tell whether somebody holds the lock on `path` (False when the file does not exist); nothing is written."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:
         return False
-    lock = FileLock.try_acquire(path)
-    if lock is None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
         return True
-    lock.release()
+    finally:
+        os.close(descriptor)
     return False
 
 

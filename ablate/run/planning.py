@@ -60,6 +60,7 @@ class Plan:
         estimated_s: Wall time of the trials that are still missing.
         assumption: Where the estimate comes from, in words.
         parity: The parity trials.
+        under_other_margins: How many of the trials that ended ran when the spec stated other margins, or none.
     """
 
     study: str
@@ -78,6 +79,7 @@ class Plan:
     estimated_s: float
     assumption: str
     parity: ParityPlan
+    under_other_margins: int = 0
 
 
 def select_trials(study: Study, design: Design, workloads: Sequence[str] | None) -> tuple[PlannedTrial, ...]:
@@ -149,7 +151,15 @@ def make_plan(
         estimated_s=estimated_s,
         assumption=assumption,
         parity=_parity_plan(study, parity, records),
+        under_other_margins=sum(dict(record.margins) != stated_margins(study, record) for record in done),
     )
+
+
+def stated_margins(study: Study, record: TrialRecord) -> dict[str, float]:
+    """The margins that the spec states now for the workload of a trial, in the form in which records keep them."""
+    tasks = [choice.info.task for choice in study.workloads if choice.name == record.identity.workload]
+    given = {"loss": study.equivalence.margin, "metric": study.equivalence.metric_margin}
+    return {kind: by_task[task] for kind, by_task in given.items() for task in tasks if task in by_task}
 
 
 def _parity_plan(

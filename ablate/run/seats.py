@@ -1,4 +1,4 @@
-"""A wish such as `cuda:1` -> the device of a worker, and its seat there: one worker per GPU without being told which."""
+"""A wish such as `cuda:1` -> the device of a worker and its seat there: one worker per GPU without being told."""
 
 from __future__ import annotations
 
@@ -59,10 +59,9 @@ def _wished(devices: tuple[Device, ...], wish: str | None) -> tuple[Device, ...]
         return devices
     assert wish is not None
     index = _index_of(wish)
-    if index is None:
-        found = tuple(device for device in devices if device.visible == wish)
-    else:
-        found = devices[index : index + 1]
+    found = tuple(
+        device for place, device in enumerate(devices) if place == index or device.visible == wish
+    )
     if not found:
         here = ", ".join(f"cuda:{place} ({device.name})" for place, device in enumerate(devices))
         raise UserError(f"--device {wish} is not visible here; there is {here}")

@@ -26,6 +26,12 @@ class Lease(Protocol):
         """Say who holds it, for whoever waits."""
 
     def release(self) -> None:
+        """Let go of it; once more does nothing."""
+
+    def __enter__(self) -> Lease:
+        """Hold it inside of a `with`."""
+
+    def __exit__(self, *_: object) -> None:
         """Let go of it."""
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ablate.core.cell import Design, PlannedTrial
 from ablate.core.disk import explain_disk_errors
-from ablate.core.errors import TrialError
+from ablate.core.errors import DiskError, TrialError, UserError
 from ablate.core.paths import StudyPaths
 from ablate.core.recipe import Recipe
 from ablate.core.record import CacheState, Failure
@@ -24,8 +24,8 @@ from ablate.run.compile_cache import CompileCache, close_cache, open_cache
 from ablate.run.devices import Device, pick_device
 from ablate.run.environment import child_environment
 from ablate.run.holders import describe_wait, end_overdue_orphan, make_holder
-from ablate.run.ledger import Claim, Held, Ledger
-from ablate.run.locks import FileLock, wait_for
+from ablate.run.ledger import Claim, Foreign, Held, Ledger
+from ablate.run.locks import FileLock
 from ablate.run.missing_record import unfinished_record
 from ablate.run.outcome import RunOutcome, summarize
 from ablate.run.planning import select_parity, select_trials
@@ -35,6 +35,7 @@ from ablate.run.recipes import Appliers, compose_recipes, for_parity
 from ablate.run.reference import find_reference
 from ablate.run.signals import stop_signals_interrupt, stop_signals_wait
 from ablate.run.storage import store_plan
+from ablate.run.worker import describe_worker
 
 OnTrial = Callable[[Path], None]
 
@@ -51,6 +52,7 @@ def run_study(
     command: Sequence[str] | None = None,
     appliers: Appliers | None = None,
     device: Device | None = None,
+    restart_blocks: bool = False,
 ) -> RunOutcome:
     """Train every trial of the design that has no record yet, the parity trials after all timed ones.
 
@@ -67,6 +69,7 @@ def run_study(
         command: Program that trains (`trial REQUEST.json` or `prepare STUDY.json` is added).
         appliers: `apply` of each optimization by name; None looks them up in the registry.
         device: Device to train on; None picks the one that the study asks for.
+        restart_blocks: Train unfinished blocks anew that were begun in another environment.
 
     Raises:
         UserError: changed study, no such device, optimizations that contradict each other, data that cannot be
@@ -77,18 +80,20 @@ def run_study(
     wanted = (*select_trials(study, design, workloads), *select_parity(study, design, workloads))
     with explain_disk_errors(paths.root, " with --runs"), stop_signals_interrupt():
         store_plan(study, design, paths)
+        device = device or pick_device(study.device)
         runner = _Runner(
             study=study,
             paths=paths,
             progress=progress,
             wanted=wanted,
             recipes=compose_recipes(study, design, appliers),
-            device=device or pick_device(study.device),
+            device=device,
             command=tuple(command or TRAIN_COMMAND),
             on_trial=on_trial or (lambda folder: None),
             git_commit=current_commit(Path.cwd()),
+            worker=describe_worker(device, study),
         )
-        interrupted = runner.run(retry_failed)
+        interrupted = runner.run(retry_failed, restart_blocks)
         return summarize(paths, wanted, runner.trained, interrupted, time.monotonic() - started)
 
 
@@ -103,14 +108,15 @@ class _Runner:
     command: tuple[str, ...]
     on_trial: OnTrial
     git_commit: str | None
+    worker: Mapping[str, str]
     trained: list[PlannedTrial] = field(default_factory=list)
     _told: str = ""
 
-    def run(self, retry_failed: bool) -> bool:
+    def run(self, retry_failed: bool, restart_blocks: bool) -> bool:
         """Train what is missing; True when the user interrupted."""
-        ledger = Ledger(self.study, self.paths)
+        ledger = Ledger(self.study, self.paths, worker=self.worker)
         try:
-            ledger.enqueue(self.wanted, retry_failed=retry_failed)
+            ledger.enqueue(self.wanted, retry_failed=retry_failed, restart_blocks=restart_blocks)
             if self._num_ended(self.wanted) < len(self.wanted):
                 with self._device_lock() as lock:
                     prepare_data(
@@ -119,6 +125,8 @@ class _Runner:
             self._train_all(ledger)
         except KeyboardInterrupt:
             return True
+        finally:
+            ledger.close()
         return False
 
     def _train_all(self, ledger: Ledger) -> None:
@@ -130,7 +138,9 @@ class _Runner:
                     continue
             if claim is None:
                 return
-            self._wait_for_trial(claim)
+            if isinstance(claim, Foreign):
+                raise UserError(explain_foreign(claim))
+            self._wait_for_trial(ledger, claim)
 
     def _train(self, ledger: Ledger, claim: Claim, lock: FileLock) -> None:
         folder = self.paths.records / claim.trial.slug
@@ -143,8 +153,8 @@ class _Runner:
         except TrialError as error:
             self._refuse(ledger, claim, folder, str(error))
             return
-        except KeyboardInterrupt:
-            with stop_signals_wait():
+        except (KeyboardInterrupt, OSError, DiskError):
+            with stop_signals_wait(), claim.lease:
                 self._interrupt(ledger, claim, cache, folder)
             raise
         close_cache(cache, completed=record.completed)
@@ -188,6 +198,7 @@ class _Runner:
             cache_state=cache_state,
             device_index=self.device.index,
             git_commit=self.git_commit,
+            worker=self.worker,
             reference_folder=None if reference is None else str(reference),
         )
 
@@ -204,9 +215,10 @@ class _Runner:
                 child=pid,
                 timeout_s=self.study.trial_timeout_s,
                 request=folder / REQUEST_NAME,
+                worker=self.worker,
             )
-            claim.lease.describe(holder)
-            lock.describe(holder)
+            for held in (*claim.leases, lock):
+                held.describe(holder)
 
         return Launch(
             command=self.command,
@@ -218,20 +230,20 @@ class _Runner:
                 num_threads=self.study.num_threads,
                 visible_gpu=self.device.visible,
             ),
-            keep=(claim.lease.descriptor, lock.descriptor),
+            keep=tuple(number for held in (*claim.leases, lock) for number in held.descriptors),
             on_start=tell_holder,
             on_event=self.progress.trial_event,
         )
 
     def _device_lock(self) -> FileLock:
         lock = self.device.lock(lambda holder: self._tell_wait(holder, self.device.name))
-        lock.describe(make_holder(study=self.study.name, root=self.paths.root))
+        lock.describe(make_holder(study=self.study.name, root=self.paths.root, worker=self.worker))
         return lock
 
-    def _wait_for_trial(self, held: Held) -> None:
-        wait_for(held.lease_path, lambda holder: self._tell_wait(holder, held.trial.key)).release()
+    def _wait_for_trial(self, ledger: Ledger, held: Held) -> None:
+        ledger.wait(held, lambda holder: self._tell_wait(holder, held.trial.key))
 
-    def _tell_wait(self, holder: dict[str, Any], what: str) -> None:
+    def _tell_wait(self, holder: Mapping[str, Any], what: str) -> None:
         text = describe_wait(holder, root=self.paths.root, what=what)
         if text != self._told:
             self._told = text
@@ -248,6 +260,15 @@ class _Runner:
 
     def _num_ended(self, trials: Sequence[PlannedTrial]) -> int:
         return sum((self.paths.records / trial.slug / "record.json").exists() for trial in trials)
+
+
+def explain_foreign(foreign: Foreign) -> str:
+    """Say why trials are left that this worker may not train."""
+    blocks = "; ".join(f"{block} ({difference})" for block, difference in foreign.differences.items())
+    return (
+        f"what is left belongs to blocks that were begun in another environment: {blocks}; a block never mixes them. "
+        "Go on there, or train these blocks anew here with --restart-blocks"
+    )
 
 
 def current_commit(folder: Path) -> str | None:

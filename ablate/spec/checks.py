@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from ablate.core.errors import UserError
 from ablate.core.study import LOOKS, WorkloadChoice

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ import torch._dynamo.config
 import torch._inductor.config
 
 from ablate.core.packages import EXTENSIONS, PACKAGES, installed_version
+from ablate.core.units import BYTES_PER_GIB
 from ablate.data.sampler import sampler_name
 
 PREFIXES = ("TORCH", "PYTORCH", "TRITON", "OMP_", "MKL_", "CUDA_")
@@ -40,6 +42,13 @@ def describe_environment(device: torch.device, git_commit: str | None) -> dict[s
         properties = torch.cuda.get_device_properties(device)
         facts |= {"cuda": torch.version.cuda, "device_memory_bytes": properties.total_memory}
     return facts
+
+
+def peak_memory(device: torch.device) -> dict[str, float | None]:
+    """Largest memory of this process so far, on the host and on the device, as fields of a record."""
+    on_device = torch.cuda.max_memory_allocated(device) / BYTES_PER_GIB if device.type == "cuda" else None
+    return {"peak_memory_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / BYTES_PER_GIB,
+            "peak_device_memory_gib": on_device}
 
 
 def _changed(config: Any) -> dict[str, str]:

@@ -59,19 +59,27 @@ class TrainingModule(lightning.LightningModule):
         return move_batch(batch, device, non_blocking=self._recipe.copy_policy == "non-blocking")
 
     def training_step(self, batch: Any, batch_idx: int) -> None:
-        """One optimizer update: forward, backward, step, schedule, bookkeeping that never reads the device."""
+        """One optimizer update and bookkeeping that never reads the device."""
         step = len(self.step_ends_s)
+        self.learning_rates.append(self._stepper.learning_rate())
+        loss = self.update(batch, step)
+        self._losses[step].copy_(loss.detach(), non_blocking=True)
+        self.running_loss.update(loss, num_seeds(batch))
+        self.step_ends_s.append(time.perf_counter())
+
+    def update(self, batch: Any, step: int) -> Tensor:
+        """One optimizer update on a batch on the device: forward, backward, step, schedule; returns the loss (scalar).
+
+        The gradients stay in place until the next update.
+        """
         self._stepper.optimizer.zero_grad(set_to_none=True)
         loss = self._workload.loss(self._forward[0], batch)
         loss.backward()  # type: ignore[no-untyped-call]
         self._note(step, "forward", batch)
-        self.learning_rates.append(self._stepper.learning_rate())
         self._stepper.step()
         self._note(step, "optimizer_step", batch)
         self._stepper.advance_schedule()
-        self._losses[step].copy_(loss.detach(), non_blocking=True)
-        self.running_loss.update(loss, num_seeds(batch))
-        self.step_ends_s.append(time.perf_counter())
+        return loss
 
     @property
     def losses(self) -> Tensor:

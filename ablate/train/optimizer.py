@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -24,12 +25,26 @@ class Stepper:
         step: Updates the parameters; compiled when the recipe says so.
         advance_schedule: Sets the next learning rate.
         first_rate: Learning rate of step 0.
+        scheduler: What advances the rate; None where it is constant.
     """
 
     optimizer: torch.optim.Optimizer
     step: Callable[[], None]
     advance_schedule: Callable[[], None]
     first_rate: float
+    scheduler: torch.optim.lr_scheduler.LambdaLR | None = None
+
+    def restart(self, step: int) -> None:
+        """Put the schedule where it is before a step: its position, and the rate in the object that is there.
+
+        The scheduler computes the rate itself, so it is bitwise the one of a training that got there step by step.
+        """
+        if self.scheduler is None:
+            return
+        self.scheduler.last_epoch = step - 1
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*optimizer.step.*", category=UserWarning)  # none was made yet
+            self.scheduler.step()
 
     def rewind_rate(self) -> None:
         """Set the learning rate of step 0 again, in the object that is there.
@@ -79,13 +94,14 @@ def make_stepper(parameters: Iterable[torch.nn.Parameter], recipe: Recipe, train
             extra["capturable"] = True
     optimizer = OPTIMIZERS[training.optimizer](parameters, lr=rate, **extra)  # type: ignore[arg-type]
     advance: Callable[[], None] = lambda: None  # noqa: E731
+    scheduler = None
     if training.schedule != "constant":
         scheduler = torch.optim.lr_scheduler.LambdaLR(
             optimizer, lambda step: schedule_factor(training.schedule, step, num_steps)
         )
         advance = scheduler.step
     return Stepper(optimizer=optimizer, step=_compile_step(optimizer, recipe), advance_schedule=advance,
-                   first_rate=lr)
+                   first_rate=lr, scheduler=scheduler)
 
 
 def _compile_step(optimizer: torch.optim.Optimizer, recipe: Recipe) -> Callable[[], None]:

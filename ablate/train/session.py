@@ -6,8 +6,10 @@ before the compiled step, and nothing shared between trials.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import lightning
@@ -15,7 +17,7 @@ import torch
 
 from ablate.core.errors import UserError
 from ablate.core.recipe import Recipe
-from ablate.core.registry import find_module
+from ablate.core.registry import find_module, load_file
 from ablate.core.study import Study
 from ablate.data.graph import Graph
 from ablate.data.stream import BatchDataset, BatchStream, stream_generator
@@ -122,6 +124,31 @@ def open_session(study: Study, workload_name: str, graph: Graph, recipe: Recipe,
         logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
         num_sanity_val_steps=0,
     )
+    session = Session(workload=workload, module=module, stepper=stepper, stream=stream, dataset=dataset,
+                      trainer=trainer, clock=clock, watch=watch, device=device)
+    if recipe.adapt is not None:
+        find_adapt(recipe.adapt)(session)
     torch.manual_seed(seed + 1)  # dropout draws start here, whatever building the model consumed
-    return Session(workload=workload, module=module, stepper=stepper, stream=stream, dataset=dataset, trainer=trainer,
-                   clock=clock, watch=watch, device=device)
+    return session
+
+
+def find_adapt(address: str) -> Callable[[Session], None]:
+    """Find the function behind `Recipe.adapt`: `module:function`, or `path/to/file.py:function` for an outside file.
+
+    Raises:
+        UserError: there is no such module, file or function.
+    """
+    place, _, name = address.rpartition(":")
+    if place.endswith(".py"):
+        module = load_file(Path(place))
+    else:
+        try:
+            module = importlib.import_module(place)
+        except (ImportError, ValueError) as error:
+            raise UserError(f"recipe.adapt {address!r}: module {place!r} cannot be imported ({error}); an optimization "
+                            "must name module:function") from error
+    function: Callable[[Session], None] | None = getattr(module, name, None)
+    if not callable(function):
+        raise UserError(f"recipe.adapt {address!r}: {place} has no function {name!r}; correct the optimization that "
+                        "sets it")
+    return function

@@ -1,9 +1,8 @@
-"""`TrialRequest` -> trained cell -> `record.json` and `series.parquet`: the life of one trial's process."""
+"""`TrialRequest` -> trained cell -> `record.json` and its series: the life of one trial's process."""
 
 from __future__ import annotations
 
 import math
-import resource
 import traceback
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,13 +18,14 @@ from ablate.core.record import DataStamp, Failure, Identity, Status, TrialRecord
 from ablate.core.request import TrialRequest
 from ablate.core.serialize import to_dict
 from ablate.core.study import Study
-from ablate.core.units import BYTES_PER_GIB
 from ablate.data.graph import Graph, load_graph
-from ablate.records.store import read_study, write_json, write_record, write_series
+from ablate.records.store import read_study, write_json, write_predictions, write_record, write_series
 from ablate.train.clock import summarize_times
-from ablate.train.environment import describe_environment
+from ablate.train.environment import describe_environment, peak_memory
 from ablate.train.failure import explain_failure
 from ablate.train.module import move_batch
+from ablate.train.parity import predictions_columns
+from ablate.train.parity_trial import train_parity
 from ablate.train.progress import ProgressPipe
 from ablate.train.session import Session, apply_settings, open_session
 from ablate.train.untimed import add_untimed
@@ -69,12 +69,16 @@ def _train(request: TrialRequest, study: Study, progress: ProgressPipe, record: 
     session = open_session(study, request.trial.workload, graph, request.recipe, seed=request.trial.seed,
                            device=device, on_epoch=on_epoch)
     progress.send("train", epoch=0, epochs=epochs)
+    if request.trial.purpose == "parity":
+        return train_parity(record, request, study, session, graph, folder)
     session.train()
     record = _with_training(record, request, study, session, graph, folder)
     if record.status != "completed":
         return record
     progress.send("validate")
-    record = replace(record, metric=session.workload.evaluate(lambda b: move_batch(b, device, non_blocking=False)))
+    predictions = session.workload.predict(lambda b: move_batch(b, device, non_blocking=False))
+    write_predictions(folder, predictions_columns({"timed": predictions}))
+    record = replace(record, metric=session.workload.score(predictions))
     progress.send("audit")
     return replace(record, evidence=add_untimed(record.evidence, session, request.recipe))
 
@@ -100,9 +104,7 @@ def _with_training(record: TrialRecord, request: TrialRequest, study: Study, ses
         record, status=status, failure=failure, times=times, evidence=evidence, final_loss=losses[-1],
         data=DataStamp(dataset=graph.name, dataset_digest=graph.digest, stream_hash=session.stream.hash,
                        num_steps=len(losses), replay_gib=session.dataset.replay_gib),
-        peak_memory_gib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / BYTES_PER_GIB,
-        peak_device_memory_gib=torch.cuda.max_memory_allocated(session.device) / BYTES_PER_GIB
-        if session.device.type == "cuda" else None,
+        **peak_memory(session.device),  # type: ignore[arg-type]
     )
 
 
@@ -133,6 +135,7 @@ def _blank_record(request: TrialRequest, study: Study) -> TrialRecord:
         study=study.name, study_hash=study.hash, key=trial.key, workload=trial.workload,
         execution=designed.cell.execution, levels=designed.cell.levels, effective_key=designed.effective_key,
         arms=designed.arms, block=trial.block, seed=trial.seed, order=trial.order, attempt=request.attempt,
+        purpose=trial.purpose,
     )
     expectations: Mapping[str, Any] = {f.name: [to_dict(e) for e in f.info.expectations] for f in study.factors}
     emulations = {f.name: label for f in study.factors
@@ -140,7 +143,14 @@ def _blank_record(request: TrialRequest, study: Study) -> TrialRecord:
     now = _now()
     return TrialRecord(identity=identity, status="failed", started_at=now, ended_at=now,
                        cache_state=request.cache_state, recipe=to_dict(request.recipe), expectations=expectations,
-                       emulations=emulations)
+                       emulations=emulations, margins=_margins(study, trial.workload))
+
+
+def _margins(study: Study, workload: str) -> dict[str, float]:
+    """The margins that the spec states for a workload's task: of the loss, and of the metric."""
+    task = next(choice.info.task for choice in study.workloads if choice.name == workload)
+    stated = {"loss": study.equivalence.margin.get(task), "metric": study.equivalence.metric_margin.get(task)}
+    return {name: value for name, value in stated.items() if value is not None}
 
 
 def _failed(record: TrialRecord, reason: str, trace: str) -> TrialRecord:

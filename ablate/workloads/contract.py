@@ -41,6 +41,25 @@ class WorkloadContext:
     label_seed: int | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Predictions:
+    """What the uncompiled module says about the validation split.
+
+    Attributes:
+        values: One number per row, float64 (rows,), or the ids ranked for it, best first, int64 (rows, k).
+        table: The label table that the rows belong to.
+    """
+
+    values: np.ndarray
+    table: Any
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """`row`, `rank` and `value` of every prediction, shape (rows * k,) each."""
+        values = self.values.reshape(len(self.values), -1)
+        rows, ranks = np.indices(values.shape)
+        return {"row": rows.ravel(), "rank": ranks.ravel(), "value": values.ravel().astype(np.float64)}
+
+
 class Workload(ABC):
     """Model + data + loss of one task.
 
@@ -56,7 +75,7 @@ class Workload(ABC):
 
     def __init__(self, context: WorkloadContext) -> None:
         self.context = context
-        sampler = make_sampler(context.graph.data, context.training.num_neighbors)
+        sampler = make_sampler(context.graph, context.training.num_neighbors)
         self.subgraphs = SubgraphSampler(context.graph, sampler, unique=context.recipe.encode_unique)
 
     @abstractmethod
@@ -68,8 +87,16 @@ class Workload(ABC):
         """Return the training loss (scalar) of a batch on the model's device, calling the inner module by `forward`."""
 
     @abstractmethod
+    def predict(self, to_device: Callable[[Any], Any]) -> Predictions:
+        """Predict the validation split with the uncompiled module, which is left in training mode."""
+
+    @abstractmethod
+    def score(self, predictions: Predictions) -> Metric:
+        """Score predictions with the task's own RelBench evaluator."""
+
     def evaluate(self, to_device: Callable[[Any], Any]) -> Metric:
-        """Score the validation split with the task's own RelBench evaluator, on the uncompiled module."""
+        """Predict the validation split and score it."""
+        return self.score(self.predict(to_device))
 
     def train_dataset(self, num_batches: int, generator: np.random.Generator, *, replay: bool) -> BatchDataset:
         """Batches of a trial, sampled when asked for, or kept from the start with `replay`."""

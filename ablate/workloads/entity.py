@@ -13,7 +13,7 @@ from ablate.core.catalog import WorkloadInfo
 from ablate.core.record import Metric
 from ablate.data.labels import check_visible, entity_seeds, load_table, load_task, permute_labels
 from ablate.data.stream import Parts, draw_batches, entity_parts
-from ablate.workloads.contract import Forward, Workload, WorkloadContext, split_rows
+from ablate.workloads.contract import Forward, Predictions, Workload, WorkloadContext, split_rows
 from ablate.workloads.gnn import TemporalGNN, make_inputs
 
 
@@ -49,8 +49,7 @@ class EntityWorkload(Workload):
         predictions = forward(*make_inputs(batch, self.context.recipe))
         return self._loss(predictions.view(-1), batch[batch.seed_type].y)
 
-    def predict(self, to_device: Callable[[Any], Any]) -> tuple[np.ndarray, Any]:
-        """Return validation predictions, shape (rows,), and the label table they belong to."""
+    def predict(self, to_device: Callable[[Any], Any]) -> Predictions:
         table = load_table(self._task, "val", self.context.training.validation_rows)
         seeds = entity_seeds(self._task, table)
         rows = split_rows(len(seeds))
@@ -63,10 +62,9 @@ class EntityWorkload(Workload):
             outputs = [self.model(*make_inputs(batch, self.context.recipe)).view(-1).cpu()
                        for batch in self.evaluation_batches(parts, len(rows), to_device)]
         self.model.train()
-        return self._clamp(torch.cat(outputs).double().numpy()), table
+        return Predictions(values=self._clamp(torch.cat(outputs).double().numpy()), table=table)
 
-    def evaluate(self, to_device: Callable[[Any], Any]) -> Metric:
-        predictions, table = self.predict(to_device)
-        scores = self._task.evaluate(predictions, table)
+    def score(self, predictions: Predictions) -> Metric:
+        scores = self._task.evaluate(predictions.values, predictions.table)
         return Metric(name=self.info.metric, value=float(scores[self.info.metric]), unit=self.info.metric_unit,
-                      higher_is_better=self.info.higher_is_better, num_rows=len(table.df))
+                      higher_is_better=self.info.higher_is_better, num_rows=len(predictions.table.df))

@@ -14,7 +14,7 @@ from ablate.core.record import Metric
 from ablate.data.labels import check_visible, link_seeds, load_table, load_task, permute_labels
 from ablate.data.links import draw_link_batches, link_parts
 from ablate.data.stream import Part, Parts
-from ablate.workloads.contract import Forward, Workload, WorkloadContext, split_rows
+from ablate.workloads.contract import Forward, Predictions, Workload, WorkloadContext, split_rows
 from ablate.workloads.gnn import TemporalGNN, make_inputs
 
 
@@ -47,8 +47,8 @@ class LinkWorkload(Workload):
         negative_score = source @ negative.t()  # (S, S): negatives are shared by the batch
         return torch.nn.functional.softplus(negative_score - positive_score).mean()
 
-    def rank(self, to_device: Callable[[Any], Any]) -> tuple[np.ndarray, Any]:
-        """Return the top destinations of every validation row, int64 (rows, k), and the label table."""
+    def predict(self, to_device: Callable[[Any], Any]) -> Predictions:
+        """Rank the destinations of every validation row."""
         table = load_table(self._task, "val", self.context.training.validation_rows)
         seeds = link_seeds(self._task, table)
         self.model.eval()
@@ -60,13 +60,12 @@ class LinkWorkload(Workload):
             top = [(chunk @ destinations.t()).topk(self._task.eval_k, dim=1).indices.cpu()
                    for chunk in sources.split(4096)]
         self.model.train()
-        return torch.cat(top).numpy(), table
+        return Predictions(values=torch.cat(top).numpy(), table=table)
 
-    def evaluate(self, to_device: Callable[[Any], Any]) -> Metric:
-        ranked, table = self.rank(to_device)
-        scores = self._task.evaluate(ranked, table)
+    def score(self, predictions: Predictions) -> Metric:
+        scores = self._task.evaluate(predictions.values, predictions.table)
         return Metric(name=self.info.metric, value=float(scores[self.info.metric]), unit=self.info.metric_unit,
-                      higher_is_better=self.info.higher_is_better, num_rows=len(table.df))
+                      higher_is_better=self.info.higher_is_better, num_rows=len(predictions.table.df))
 
     def _embed(self, node_type: str, nodes: Tensor, times: Tensor, to_device: Callable[[Any], Any]) -> Tensor:
         """Vectors of nodes at their times, shape (nodes, channels)."""

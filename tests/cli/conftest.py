@@ -20,6 +20,7 @@ design: [eager, naive, full]
 blocks: 2
 timing: {epochs: 3, steps_per_epoch: 4}
 compile_backend: eager
+equivalence: off
 device: cpu
 """
 

@@ -1,0 +1,187 @@
+"""`ablate margins SPEC`: eager seeds of a study -> the margins to write into its spec before the first trial."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ablate.cli.loading import LoadedStudy, load_study
+from ablate.cli.options import REPORTS, RUNS, Json, Runs, Spec, Workloads
+from ablate.cli.output import print_error, print_json, print_line
+from ablate.core.errors import UserError
+from ablate.core.study import Equivalence, ExplicitCell, Study
+from ablate.core.units import format_duration
+
+if TYPE_CHECKING:
+    from ablate.analysis.margins import Margin, ProposedMargins
+
+FEWEST_EVER = 2
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to the program."""
+    app.command()(margins)
+
+
+def margins(
+    spec: Spec,
+    workload: Workloads = None,
+    seeds: Annotated[int, typer.Option("--seeds", min=FEWEST_EVER, max=1000, help="Number of eager seeds.")] = 20,
+    few: Annotated[
+        bool, typer.Option("--few", help="Propose margins from fewer than 20 seeds too, and say so.")
+    ] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Train failed seeds again.")] = False,
+    runs: Runs = RUNS,
+    as_json: Json = False,
+) -> None:
+    """Train eager seeds of a study and propose the margins to write into its spec; resumes by itself."""
+    from ablate.analysis.margins import FEWEST_SEEDS, RULE
+    from ablate.cli.pipeline import open_progress
+    from ablate.run.planning import study_records
+    from ablate.run.study import run_study
+
+    if seeds < FEWEST_SEEDS and not few:
+        raise UserError(
+            f"--seeds {seeds}: margins need {FEWEST_SEEDS} seeds, a standard deviation of fewer is too uncertain; add "
+            "--few to get them anyway, marked as such"
+        )
+    asked = load_study(spec, runs=runs, reports=REPORTS, workloads=workload)
+    seeded = seeds_of(asked, seeds, workload, runs)
+    _announce(seeded, seeds)
+    with open_progress(seeded.study.name) as progress:
+        outcome = run_study(
+            seeded.study, seeded.design, seeded.paths, progress, retry_failed=retry_failed, workloads=workload
+        )
+    for trial in outcome.failed:
+        print_error(f"{trial.status}: {trial.key}: {trial.reason}")
+    if outcome.interrupted:
+        words = ["ablate", "margins", str(spec), "--seeds", str(seeds), *(["--few"] if few else [])]
+        words += [word for name in workload or () for word in ("--workload", name)]
+        words += [] if runs == RUNS else ["--runs", str(runs)]
+        print_error(f"interrupted, {outcome.completed} of {outcome.planned} are completed; resume with: "
+                    f"{shlex.join(words)}")  # fmt: skip
+        raise typer.Exit(3)
+    found = propose(seeded, FEWEST_EVER if few else FEWEST_SEEDS)
+    num_ended = len(study_records(asked.study, asked.paths))
+    if as_json:
+        print_json(
+            {
+                "study": seeded.study.name,
+                "root": str(seeded.paths.root),
+                "rule": RULE,
+                "workloads": found,
+                "trials_ended_before": num_ended,
+                "snippet": snippet(asked.study, found),
+            }
+        )
+        return
+    _print(asked.study, found, num_ended)
+
+
+def _print(study: Study, found: Mapping[str, ProposedMargins], num_ended: int) -> None:
+    from ablate.analysis.margins import FEWEST_SEEDS, RULE
+
+    for name, proposed in found.items():
+        print_line(f"{name}, final loss (mean over the last of 20 bins): {_describe(proposed.loss)}")
+        if proposed.metric is not None:
+            print_line(f"{name}, validation metric: {_describe(proposed.metric)}")
+    fewest = min(proposed.loss.num_seeds for proposed in found.values())
+    if fewest < FEWEST_SEEDS:
+        print_line(f"from {fewest} seeds only, {FEWEST_SEEDS} are needed: take this as a first look")
+    if num_ended:
+        print_line(
+            f"{num_ended} trials of {study.name} have ended already: a margin written now comes after them, and the "
+            "report says so"
+        )
+    print_line(f"to write into the spec before its first trial ({RULE}; here the strict ones):\n")
+    print_line(snippet(study, found))
+
+
+def seeds_of(asked: LoadedStudy, seeds: int, workloads: list[str] | None, runs: Path) -> LoadedStudy:
+    """Derive the study `<name>-margins`: eager alone, one block per seed, everything else as in the study."""
+    from ablate.core.paths import StudyPaths
+    from ablate.design.cells import make_design
+    from ablate.run.planning import select_trials
+
+    study = replace(
+        asked.study,
+        name=f"{asked.study.name}-margins",
+        question=f"How much does eager training of {asked.study.name} differ from seed to seed?",
+        claim=None,
+        design="cells",
+        cells=(ExplicitCell(arm="eager", execution="eager"),),
+        blocks=seeds,
+        equivalence=Equivalence(parity="off"),
+        sequential=None,
+    )
+    design = make_design(study)
+    return LoadedStudy(
+        study=study,
+        design=design,
+        trials=select_trials(study, design, workloads),
+        paths=StudyPaths.of(study.name, runs=runs, reports=REPORTS),
+    )
+
+
+def propose(seeded: LoadedStudy, fewest_seeds: int) -> dict[str, ProposedMargins]:
+    """Read losses and metrics of the completed seeds; returns the margins by workload.
+
+    Raises:
+        UserError: too few seeds completed, or a loss that is not finite.
+    """
+    from ablate.analysis.margins import propose_margins
+    from ablate.analysis.tost import final_loss
+    from ablate.records.store import read_columns
+    from ablate.run.planning import study_records
+
+    records = study_records(seeded.study, seeded.paths)
+    found = {}
+    for name in dict.fromkeys(trial.workload for trial in seeded.trials):
+        trials = [trial for trial in seeded.trials if trial.workload == name and trial.key in records]
+        completed = [(trial, records[trial.key]) for trial in trials if records[trial.key].completed]
+        losses = [
+            final_loss(read_columns(seeded.paths.records / trial.slug, "loss")["loss"]) for trial, _ in completed
+        ]
+        metrics = [record.metric.value for _, record in completed if record.metric is not None]
+        found[name] = propose_margins(losses, metrics, fewest_seeds=fewest_seeds)
+    return found
+
+
+def snippet(study: Study, found: Mapping[str, ProposedMargins]) -> str:
+    """The lines of a spec that state the strict margins, by task (the smallest of the workloads that train it)."""
+    lines = ["equivalence:"]
+    for key in ("margin", "metric_margin"):
+        by_task: dict[str, float] = {}
+        for choice in study.workloads:
+            proposed = found.get(choice.name)
+            margin = None if proposed is None else proposed.loss if key == "margin" else proposed.metric
+            if margin is not None and margin.strict > 0:
+                task = choice.info.task
+                by_task[task] = min(margin.strict, by_task.get(task, margin.strict))
+        if by_task:
+            lines.append(f"  {key}: {{{', '.join(f'{task}: {value:.3g}' for task, value in by_task.items())}}}")
+    return "\n".join(lines) if len(lines) > 1 else "equivalence: default"
+
+
+def _describe(margin: Margin) -> str:
+    if margin.sd == 0:
+        return f"{margin.mean:.6g} in all {margin.num_seeds} seeds; without a difference there is no margin"
+    return (
+        f"{margin.mean:.6g}, sd {margin.sd:.3g} over {margin.num_seeds} seeds; strict {margin.strict:.3g} "
+        f"(recommended), ceiling {margin.ceiling:.3g}"
+    )
+
+
+def _announce(seeded: LoadedStudy, seeds: int) -> None:
+    from ablate.run.planning import make_plan
+
+    planned = make_plan(seeded.study, seeded.design, seeded.trials, seeded.paths)
+    print_error(
+        f"study {planned.study} on {planned.device}: {seeds} eager seeds, {planned.trials} trials, "
+        f"{planned.trials - planned.done} missing, about {format_duration(planned.estimated_s)} ({planned.assumption})"
+    )
