@@ -5,7 +5,8 @@ It reads and writes them with the standard library alone, since importing `ablat
 `FAKE_BEHAVIOR` is JSON, behavior by arm (`parity-<arm>` for its parity trial): `fail`, `crash`, `sigkill`, `hang`,
 `non-finite`, `stubborn`, `exit`, `catch` (gets a SIGTERM, catches it and exits with code 0), `fail-late` (hangs, and
 records a failure at SIGTERM), `unaligned` (parity: other dropout masks than eager's);
-`FAKE_SLEEP_S` is the length of a training; each start and end is a line of `FAKE_LOG`.
+`FAKE_SLEEP_S` is the length of a training; each start and end is a line of `FAKE_LOG`; with `FAKE_LOSS` a trial writes
+its series too, with this loss, a tenth more per seed, in every step, and a metric of a thousandth per seed.
 """
 
 import json
@@ -17,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from ablate.core.record import Failure, Identity, Parity, ParityWindow, Times, TrialRecord
+from ablate.core.record import Failure, Identity, Metric, Parity, ParityWindow, Times, TrialRecord
 from ablate.core.request import TrialRequest
 from ablate.core.serialize import from_dict, to_dict
 from ablate.core.study import Study
@@ -46,9 +47,21 @@ def train(request: TrialRequest) -> None:
     time.sleep(float(os.environ.get("FAKE_SLEEP_S", "0.01")))
     if request.trial.purpose == "parity":
         use_checkpoints(request)
+    if "FAKE_LOSS" in os.environ:
+        write_loss(request)
     Path(request.record_folder, "environment.json").write_text(json.dumps(dict(os.environ)))
     write_record(request, started, behavior)
     log("end", request.trial.key)
+
+
+def write_loss(request: TrialRequest) -> None:
+    from ablate.records.store import SERIES_COLUMNS, write_series
+
+    loss = float(os.environ["FAKE_LOSS"]) + 0.1 * request.trial.seed
+    steps = list(range(20))
+    write_series(
+        Path(request.record_folder), {**dict.fromkeys(SERIES_COLUMNS, steps), "loss": [loss for _ in steps]}
+    )
 
 
 def use_checkpoints(request: TrialRequest) -> None:
@@ -125,6 +138,9 @@ def make_record(request: TrialRequest, started: str, behavior: str) -> TrialReco
         cache_state=request.cache_state,
         recipe=to_dict(request.recipe),
         times=times if trial.purpose == "timed" else None,
+        metric=Metric(name="auc", value=0.001 * trial.seed, unit="0 to 1", higher_is_better=True, num_rows=9)
+        if "FAKE_LOSS" in os.environ
+        else None,
         parity=make_parity(request, study, behavior) if trial.purpose == "parity" else None,
         margins={"loss": margin} if (margin := study.equivalence.margin.get("user-churn")) else {},
     )

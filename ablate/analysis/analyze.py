@@ -14,6 +14,7 @@ from ablate.analysis.costs import make_break_even, make_ledger
 from ablate.analysis.curves import make_curves, usable_losses
 from ablate.analysis.effects import make_effects, make_identities
 from ablate.analysis.equivalence import Training, make_training
+from ablate.analysis.machine import machine_findings
 from ablate.analysis.orders import make_order_ranges
 from ablate.analysis.precision import fold_over, make_precision, precision_findings
 from ablate.analysis.recompilations import find_recompilations
@@ -206,7 +207,7 @@ def _check_noise(
         found.fold_over += fold_over(effects)
     stability = make_stability(trials, study.timing.steps_per_epoch)
     found.stability += stability
-    found.findings += stability_findings(trials.workload, stability)
+    found.findings += stability_findings(trials.workload, stability) + machine_findings(trials)
     residuals = None if trials.not_comparable else take_out_means(trials, steady)
     if residuals is not None:
         order = run_order(trials.workload, residuals)

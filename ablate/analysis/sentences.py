@@ -14,6 +14,7 @@ from ablate.analysis.results import (
     Response,
     Results,
 )
+from ablate.analysis.training_sentences import training_sentence
 from ablate.analysis.wording import format_factor, format_interval
 from ablate.core.contrast import ContrastKind
 from ablate.core.units import format_duration
@@ -73,6 +74,9 @@ def certainty(estimate: Estimate) -> str:
 
 def _sentences(results: Results, workload: str) -> Iterator[str]:
     yield from _totals(results, workload)
+    training = training_sentence(results, workload)
+    if training:
+        yield training
     items = [b for b in results.break_even if b.workload == workload]
     if items:
         yield "Break-even: " + "; ".join(map(_break_even, items)) + "."

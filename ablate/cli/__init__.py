@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 import ablate
-from ablate.cli import compare, datasets, diagnose, margins, reading, starting, studies, workers
+from ablate.cli import compare, datasets, diagnose, margins, planning, reading, starting, studies, workers
 from ablate.cli.output import EXIT_INTERRUPTED, EXIT_USER_ERROR, print_error, print_line
 from ablate.core.disk import explain_disk_errors
 from ablate.core.errors import AblateError
@@ -23,6 +23,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 studies.register(app)
+planning.register(app)
 workers.register(app)
 reading.register(app)
 datasets.register(app)

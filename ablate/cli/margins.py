@@ -39,7 +39,10 @@ def margins(
     runs: Runs = RUNS,
     as_json: Json = False,
 ) -> None:
-    """Train eager seeds of a study and propose the margins to write into its spec; resumes by itself."""
+    """Train eager seeds of a study and propose the margins to write into its spec; resumes by itself.
+
+    They are a study of their own, `<name>-margins`, with one block per seed; nothing of it goes to MLflow.
+    """
     from ablate.analysis.margins import FEWEST_SEEDS, RULE
     from ablate.cli.pipeline import open_progress
     from ablate.run.planning import study_records

@@ -34,6 +34,7 @@ blocks: 5                           # fewer than five give no claims, one gives 
 
 timing: {{epochs: 4, steps_per_epoch: 20, horizon_epochs: 10}}
 training: {{channels: 16, num_neighbors: [8, 4], batch_size: 64}}
+equivalence: default                # parity trials; for whole trainings, `ablate margins {name}` proposes margins
 device: auto
 """
 

@@ -1,4 +1,4 @@
-"""`ablate run`, `plan`, `status`, `show`: the commands that start trials or look at them."""
+"""`ablate run`, `status`, `show`: the commands that start trials or look at them."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ from ablate.cli.options import (
     Workloads,
 )
 from ablate.cli.output import print_error, print_json, print_line, print_table
+from ablate.cli.planning import count, describe_profile, margin_lines
 from ablate.core.units import format_duration
 
 if TYPE_CHECKING:
     from ablate.run.outcome import RunOutcome
-    from ablate.run.planning import ParityPlan, Plan, PlannedCell, TrialStatus
+    from ablate.run.planning import TrialStatus
 
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the program."""
-    for command in (run, plan, status, show):
+    for command in (run, status, show):
         app.command()(command)
 
 
@@ -90,7 +91,7 @@ def run(
         raise typer.Exit(3) from None
     if outcome.interrupted:
         print_error(
-            f"interrupted after {_count(outcome.trained + outcome.parity_trained, 'trial')}, {outcome.completed} of "
+            f"interrupted after {count(outcome.trained + outcome.parity_trained, 'trial')}, {outcome.completed} of "
             f"{outcome.planned} are completed{_of_parity(outcome)}; resume with: {resume}"
         )
         if as_json:
@@ -101,121 +102,7 @@ def run(
 def _of_parity(outcome: RunOutcome) -> str:
     if not outcome.parity_planned:
         return ""
-    return f" and {outcome.parity_completed} of {_count(outcome.parity_planned, 'parity trial')}"
-
-
-def plan(
-    spec: Spec,
-    workload: Workloads = None,
-    blocks: Blocks = None,
-    runs: Runs = RUNS,
-    target: Annotated[
-        str | None,
-        typer.Option("--target", help="Wanted half-width, e.g. 2%: blocks, detectable effects, hours per design."),
-    ] = None,
-    noise: Annotated[
-        str | None, typer.Option("--noise", help="With --target: noise of one trial, e.g. 1.5%.")
-    ] = None,
-    price_per_hour: Annotated[
-        float | None, typer.Option("--price-per-hour", min=0, help="With --target: price of the machine.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Print cells, aliases, number of trials and hours of a study; nothing is started."""
-    from ablate.cli.targets import parse_ratio, print_target
-    from ablate.run.planning import make_plan
-
-    loaded = load_study(spec, runs=runs, reports=REPORTS, blocks=blocks, workloads=workload)
-    if target is not None:
-        stated = None if noise is None else parse_ratio(noise, "--noise")
-        print_target(loaded, parse_ratio(target, "--target"), stated, price_per_hour, as_json=as_json)
-        return
-    planned = make_plan(loaded.study, loaded.design, loaded.trials, loaded.paths, loaded.parity)
-    if as_json:
-        print_json(planned)
-        return
-    print_line(
-        f"study {planned.study}: {planned.design} design on {planned.device}{_profile(planned.profile)}"
-    )
-    print_table(
-        ("cell", "also called", "mode", "on", "measured as"),
-        ((c.name, ", ".join(c.arms[1:]), c.execution, ", ".join(c.on), c.measured_as) for c in planned.cells),
-    )
-    num_aliased = sum(cell.measured_as is not None for cell in planned.cells)
-    print_line(
-        f"cells: {len(planned.cells)}, of which {num_aliased} are aliases of another; "
-        f"{planned.keys_per_block} are measured"
-    )
-    for line in _inert_lines(planned.cells):
-        print_line(line)
-    print_line(
-        f"trials: {planned.keys_per_block} cells x {_count(len(planned.workloads), 'workload')} x "
-        f"{_count(planned.blocks, 'block')} = {planned.trials}; {planned.done} have ended, {planned.failed} failed"
-    )
-    for line in _design_lines(loaded):
-        print_line(line)
-    print_line(f"missing: about {format_duration(planned.estimated_s)} ({planned.assumption})")
-    for line in [*_parity_lines(planned.parity), *_margin_lines(planned)]:
-        print_line(line)
-
-
-def _margin_lines(planned: Plan) -> list[str]:
-    """Whether a margin was changed after trials had run, which makes it no margin fixed in advance."""
-    if not planned.under_other_margins:
-        return []
-    return [
-        f"margins: {_count(planned.under_other_margins, 'trial')} ended before the spec stated these margins; what "
-        "they decide is called after the fact"
-    ]
-
-
-def _parity_lines(parity: ParityPlan) -> list[str]:
-    """What is compared with eager step by step, and what that takes beside the timed trials."""
-    if parity.asked == "off":
-        return ["parity trials: none (equivalence: off); whether training changed is judged by the timed trials alone"]
-    if not parity.trials:
-        return [f"parity trials: none in this selection (equivalence: {parity.asked})"]
-    windows = ", ".join(map(str, parity.windows))
-    return [
-        f"parity trials (equivalence: {parity.asked}): {parity.trials} beside the timed ones, "
-        f"{parity.done} have ended, {parity.failed} failed; {', '.join(parity.cells)}; windows from step {windows}",
-        f"missing of parity: about {format_duration(parity.estimated_s)} more ({parity.assumption})",
-    ]
-
-
-def _design_lines(loaded: LoadedStudy) -> list[str]:
-    """The alias table of a fraction, and when a sequential study stops."""
-    from ablate.design.fraction import acting_names, alias_table
-
-    lines = []
-    if loaded.design.kind == "fraction":
-        lines.append("fraction, what shares a column (interactions of three or more are assumed to be 0):")
-        table = alias_table(acting_names(loaded.study))
-        lines += [f"  {alias.reported} = {', '.join(alias.together_with)}" for alias in table]
-    if (rule := loaded.study.sequential) is not None:
-        lines.append(
-            f"sequential: blocks are added, up to {rule.most}, until the widest simultaneous interval "
-            f"({rule.response}) is within ±{100 * rule.target:g} %"
-        )
-    return lines
-
-
-def _inert_lines(cells: Sequence[PlannedCell]) -> list[str]:
-    """One line per reason: which optimizations cannot act, in how many cells of which mode."""
-    names: dict[tuple[str, str], dict[str, None]] = {}
-    counts: Counter[tuple[str, str]] = Counter()
-    for cell in cells:
-        for name, reason in cell.inert.items():
-            names.setdefault((reason, cell.execution), {})[name] = None
-        counts.update({(reason, cell.execution) for reason in cell.inert.values()})
-    return [
-        f"inert in {_count(counts[reason, mode], f'{mode} cell')}: {', '.join(found)} ({reason})"
-        for (reason, mode), found in names.items()
-    ]
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" + ("" if number == 1 else "s")
+    return f" and {outcome.parity_completed} of {count(outcome.parity_planned, 'parity trial')}"
 
 
 def status(spec: StoredStudy, runs: Runs = RUNS, as_json: Json = False) -> None:
@@ -242,7 +129,7 @@ def status(spec: StoredStudy, runs: Runs = RUNS, as_json: Json = False) -> None:
         return
     print_line(f"study {study.name}: {len(timed)} trials: {_summary(timed)}")
     if parity:
-        print_line(f"beside them {_count(len(parity), 'parity trial')}: {_summary(parity)}")
+        print_line(f"beside them {count(len(parity), 'parity trial')}: {_summary(parity)}")
     open_ends = [state for state in states if state.state not in ("completed", "waiting")]
     if open_ends:
         print_table(
@@ -330,20 +217,16 @@ def _announce(loaded: LoadedStudy) -> None:
     planned = make_plan(loaded.study, loaded.design, loaded.trials, loaded.paths, loaded.parity)
     left, parity = planned.trials - planned.done, planned.parity
     print_error(
-        f"study {planned.study} on {planned.device}{_profile(planned.profile)}: {planned.trials} trials, "
+        f"study {planned.study} on {planned.device}{describe_profile(planned.profile)}: {planned.trials} trials, "
         f"{left} missing, about {format_duration(planned.estimated_s)} ({planned.assumption})"
     )
-    for line in _margin_lines(planned):
+    for line in margin_lines(planned):
         print_error(line)
     if parity.trials:
         print_error(
-            f"then {_count(parity.trials, 'parity trial')}, {parity.trials - parity.done} missing, about "
+            f"then {count(parity.trials, 'parity trial')}, {parity.trials - parity.done} missing, about "
             f"{format_duration(parity.estimated_s)} ({parity.assumption})"
         )
-
-
-def _profile(profile: str | None) -> str:
-    return f" (profile {profile} of the spec applies)" if profile else ""
 
 
 def _resume_command(

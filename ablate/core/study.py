@@ -148,6 +148,7 @@ class Equivalence:
     Attributes:
         parity: Which parity trials run: `default` (eager, naive, full and leave-one-out arms, first block, first
             window), `all` (every setting of the design, every block and window), or `off`.
+        arms: With `default`, only these arms and eager; empty = as said above.
         margin: Loss difference per task that still counts as equal, in units of the loss.
         metric_margin: The same for the validation metric, in its units.
         windows: Steps where parity runs restart from an eager checkpoint: numbers, `middle`, or `end` (50 before it).
@@ -156,6 +157,7 @@ class Equivalence:
     """
 
     parity: Literal["default", "all", "off"] = "default"
+    arms: tuple[str, ...] = ()
     margin: Mapping[str, float] = field(default_factory=dict)
     metric_margin: Mapping[str, float] = field(default_factory=dict)
     windows: tuple[int | str, ...] = (0, 20, "middle", "end")

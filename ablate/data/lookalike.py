@@ -141,6 +141,11 @@ def read_marker(folder: Path) -> Marker | None:
         return None
 
 
+def is_marked(marker: Marker, scale: str, seed: int) -> bool:
+    """Whether a folder claims to hold what this version makes for a scale and a seed; its files may be damaged."""
+    return (marker.scale, marker.seed, marker.generator) == (scale, seed, GENERATOR)
+
+
 def damaged_files(folder: Path, marker: Marker) -> list[str]:
     """Files that the marker lists and that are missing or have other content, as sorted relative paths."""
     return sorted(path for path, content in marker.files.items() if not _has_content(folder / path, content))
@@ -155,12 +160,7 @@ def _check_arguments(scale: str, seed: int) -> None:
 
 def _is_current(folder: Path, scale: str, seed: int) -> bool:
     marker = read_marker(folder)
-    wanted = (scale, seed, GENERATOR)
-    return (
-        marker is not None
-        and (marker.scale, marker.seed, marker.generator) == wanted
-        and not damaged_files(folder, marker)
-    )
+    return marker is not None and is_marked(marker, scale, seed) and not damaged_files(folder, marker)
 
 
 def _refuse_foreign(folder: Path) -> None:

@@ -57,7 +57,7 @@ def simulate_sales(
     articles: Articles,
     num_rows: int,
     rng: np.random.Generator,
-    baskets: Baskets = Baskets(),  # noqa: B008 -- frozen
+    baskets: Baskets = Baskets(),
 ) -> Iterator[DaySales]:
     """Yield the sales of every day from 2019-09-07 to 2020-09-21.
 

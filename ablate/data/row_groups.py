@@ -1,4 +1,4 @@
-"""Tables that arrive in parts -> one Parquet file per path, written row group by row group so that memory stays bounded."""
+"""Tables that arrive in parts -> one Parquet file per path, written by row groups so that memory stays bounded."""
 
 from __future__ import annotations
 

@@ -40,8 +40,7 @@ def open_dataset(source: DataSource, announce: Callable[[str], None] = lambda _:
     if source.dataset == "look-alike":
         scale = source.scale or "tiny"
         folder = cache_folder() / "look-alike" / f"{scale}-{source.seed}"
-        if not memo_of(folder).exists():
-            _make_lookalike(folder, scale, source.seed, announce)
+        _provide_lookalike(folder, scale, source.seed, announce)
         return relbench.load_dataset(folder)
     if Path(source.dataset).is_absolute():
         if not (Path(source.dataset) / "manifest.yaml").exists():
@@ -60,8 +59,12 @@ def open_dataset(source: DataSource, announce: Callable[[str], None] = lambda _:
         ) from error
 
 
-def _make_lookalike(folder: Path, scale: str, seed: int, announce: Callable[[str], None]) -> None:
-    from ablate.data.lookalike import make_lookalike
+def _provide_lookalike(folder: Path, scale: str, seed: int, announce: Callable[[str], None]) -> None:
+    from ablate.data.lookalike import is_marked, make_lookalike, read_marker
+
+    marker = read_marker(folder)
+    if marker is not None and is_marked(marker, scale, seed) and memo_of(folder).exists():
+        return
 
     def on_week(week: int, weeks: int) -> None:
         if week % 10 == 0:

@@ -17,7 +17,8 @@ def embed_texts(texts: list[str]) -> torch.Tensor:
     Returns:
         float32 tensor of shape (N, 48).
     """
-    from sklearn.feature_extraction.text import HashingVectorizer  # a second to import, and a trial embeds nothing
+    # takes a second to import, and a trial embeds nothing
+    from sklearn.feature_extraction.text import HashingVectorizer
 
     vectorizer = HashingVectorizer(
         n_features=DIMENSIONS, ngram_range=(1, 2), norm="l2", token_pattern=r"(?u)\b\w+\b", lowercase=True

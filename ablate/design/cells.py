@@ -7,7 +7,7 @@ from itertools import combinations
 
 from ablate.core.cell import Cell, Design, DesignedCell
 from ablate.core.errors import UserError
-from ablate.core.study import Factor, Study
+from ablate.core.study import ExplicitCell, Factor, Study
 from ablate.design.arms import acting_in_eager, compiled_cell, explicit_cell, inert_reason, named_cells
 from ablate.design.fraction import FEWEST_ACTING, acting_names
 from ablate.design.game import half_fraction
@@ -36,12 +36,12 @@ def make_design(study: Study) -> Design:
     arms = named_cells(study)
     names = _arms_by_setting(arms)
     cells = tuple(_designed(study, cell, names.get(_setting(cell), ())) for cell in _cells(study, arms))
-    tested = [_designed(study, arms[name], names[_setting(arms[name])]) for name in arms_to_test(study)]
+    tested = [explicit_cell(study, ExplicitCell(arm=name), arms) for name in arms_to_test(study)]
     return Design(
         kind=study.design,
         cells=cells,
         trials=plan_trials(study, cells),
-        parity=plan_parity(study, cells, tested),
+        parity=plan_parity(study, cells, [_designed(study, cell, names[_setting(cell)]) for cell in tested]),
     )
 
 

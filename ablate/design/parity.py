@@ -15,8 +15,11 @@ USUAL_RERUNS = 2
 def arms_to_test(study: Study) -> tuple[str, ...]:
     """Arms whose training is compared with eager by default, eager first: naive, full, and without each optimization.
 
-    They are compared whatever the design measures: what was claimed of `full` has to hold there too.
+    They are compared whatever the design measures: what was claimed of `full` has to hold there too. A spec may name
+    fewer or others.
     """
+    if study.equivalence.arms:
+        return tuple(dict.fromkeys(("eager", *study.equivalence.arms)))
     return ("eager", "naive", "full", *(f"without-{factor.name}" for factor in study.varying))
 
 

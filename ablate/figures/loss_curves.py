@@ -1,4 +1,4 @@
-"""Loss curves of a workload -> losses per step, and how far each arm is from eager of the same block (log scale)."""
+"""Loss curves of timed trials -> losses per step with the margin, and the distance from eager of the same block."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from ablate.analysis.results import Curve, Results
 from ablate.figures import style
 
-TITLE = "Loss curves, and their distance from eager"
+TITLE = "Loss of the timed trials, and its distance from eager (dropout masks are not aligned here)"
 ORDER = 50
 MOST_ARMS = 8
 FIRST = ("eager", "naive", "full")
@@ -20,11 +20,12 @@ FLOOR = 1e-12
 
 @dataclass(frozen=True, kw_only=True)
 class Info:
-    """The curves drawn, and how many more there are."""
+    """The curves drawn, how many more there are, and the margin of the spec (None where it has none)."""
 
     workload: str
     curves: tuple[Curve, ...]
     num_hidden: int
+    margin: float | None = None
 
 
 def info(results: Results, workload: str) -> Info | None:
@@ -32,7 +33,11 @@ def info(results: Results, workload: str) -> Info | None:
     curves = [c for c in results.curves if c.workload == workload and style.finite(c.loss)]
     ranked = sorted(curves, key=lambda c: FIRST.index(c.arm) if c.arm in FIRST else len(FIRST))
     shown = tuple(ranked[:MOST_ARMS])
-    return Info(workload=workload, curves=shown, num_hidden=len(curves) - len(shown)) if shown else None
+    if not shown:
+        return None
+    task = next(choice.info.task for choice in results.study.workloads if choice.name == workload)
+    margin = results.study.equivalence.margin.get(task)
+    return Info(workload=workload, curves=shown, num_hidden=len(curves) - len(shown), margin=margin)
 
 
 def panels(info: Info) -> int:
@@ -44,8 +49,13 @@ def height_in(info: Info) -> float:
 
 
 def draw(info: Info, axes: Sequence[Axes]) -> None:
-    """Left: mean over blocks with the range over blocks. Right: largest relative deviation over blocks."""
+    """Left: mean over blocks with the range over blocks; the margin around eager. Right: largest relative deviation."""
     losses, distances = axes[0], axes[1]
+    eager = next((curve for curve in info.curves if curve.arm == "eager"), None)
+    if eager is not None and info.margin is not None:
+        low, high = ([value + sign * info.margin for value in _or_nan(eager.loss)] for sign in (-1, 1))
+        losses.fill_between(eager.steps, low, high, color=style.GREYED, alpha=0.6, linewidth=0,
+                            label=f"eager ± margin {info.margin:g}")  # fmt: skip
     for index, curve in enumerate(info.curves):
         color = style.REFERENCE if curve.arm == "eager" else style.COLORS[index % len(style.COLORS)]
         width = 1.8 if curve.arm == "eager" else 1.0

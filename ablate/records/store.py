@@ -136,7 +136,7 @@ def read_columns(folder: Path, *names: str) -> dict[str, Any]:
     if not path.exists():
         return {name: np.empty(0) for name in names}
     try:
-        table = pq.ParquetFile(path).read(columns=list(names))
+        table = pq.ParquetFile(path, page_checksum_verification=True).read(columns=list(names))
     except (pa.ArrowInvalid, OSError) as error:
         raise StoredDataError(f"{path} cannot be read ({error}); delete its folder to run that trial again") from error
     return {name: table.column(name).to_numpy() for name in names}
@@ -155,7 +155,7 @@ def read_design(path: Path) -> Design:
 def _write_table(folder: Path, name: str, columns: Mapping[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     partial = folder / f".{name}.partial"
-    pq.write_table(pa.table(dict(columns)), partial)
+    pq.write_table(pa.table(dict(columns)), partial, write_page_checksum=True)
     os.replace(partial, folder / name)
 
 
@@ -164,6 +164,6 @@ def _read_table(folder: Path, name: str, columns: tuple[str, ...]) -> pd.DataFra
     if not path.exists():
         return pd.DataFrame({column: pd.Series(dtype=float) for column in columns})
     try:
-        return pq.read_table(path).to_pandas()
+        return pq.read_table(path, page_checksum_verification=True).to_pandas()
     except (pa.ArrowInvalid, OSError) as error:
         raise StoredDataError(f"{path} cannot be read ({error}); delete its folder to run that trial again") from error

@@ -1,8 +1,9 @@
-"""A number -> what a table of the report prints: a main text, a small text under it, and a tone."""
+"""A number -> what a table of the report prints: a main text, a small text under it, and a tone; and tables of them."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from typing import Literal, TypedDict
 
 from ablate.analysis.results import Effect, Estimate
@@ -18,6 +19,18 @@ class TableCell(TypedDict):
     main: str
     small: str
     tone: Tone
+
+
+class Table(TypedDict):
+    """A table: headers and rows of cells; every row is as long as the headers."""
+
+    headers: list[str]
+    rows: list[list[TableCell]]
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[TableCell]]) -> Table:
+    """Build a table."""
+    return Table(headers=list(headers), rows=[list(row) for row in rows])
 
 
 def cell(main: str, small: str = "", tone: Tone = "") -> TableCell:

@@ -8,9 +8,9 @@ from typing import Any
 
 from ablate.analysis.results import ArmSummary, Finding, Response, Results, TrialRow
 from ablate.analysis.wording import format_interval
-from ablate.report.cells import EMPTY, TableCell, cell, number, seconds, speedup_cell
+from ablate.report.cells import EMPTY, Table, TableCell, cell, number, seconds, speedup_cell, table
 from ablate.report.methods import methods, not_tested
-from ablate.report.sections import Table, table, workload_section
+from ablate.report.sections import workload_section
 
 MODES = ("eager", "naive", "full")
 SHORT: Mapping[Response, str] = {
@@ -50,7 +50,6 @@ def make_document(results: Results, figures: Sequence[Mapping[str, str]]) -> dic
             workload_section(results, choice, used, [f for f in figures if f["workload"] == choice.name])
             for choice in run
         ],
-        "curves_note": _curves_note(results),
         "failed": _failed(results),
         "findings": [_finding(finding) for finding in results.findings],
         "not_tested": not_tested(results),
@@ -140,18 +139,6 @@ def _answer_note(results: Results) -> str:
     if emulated:
         parts.append("Off is an emulation for " + "; ".join(emulated) + ".")
     return " ".join(parts)
-
-
-def _curves_note(results: Results) -> str:
-    """What the distance of the loss curves may and may not mean."""
-    note = "Whether these curves are equivalent is not tested here."
-    study = results.study
-    if study.training.dropout > 0 and study.compile_backend == "inductor":
-        note += (
-            f" With dropout {study.training.dropout:g}, compiled code draws other random numbers than eager mode, so "
-            "the curves can part at the first step, which would hide any other cause."
-        )
-    return note
 
 
 def _claim_table(results: Results, used: Sequence[Response]) -> Table | None:

@@ -1,9 +1,9 @@
-"""Results of one workload -> its part of the report: effects, layers, evidence, compilations, curves, figures."""
+"""Results of one workload -> its part of the report: effects, layers, evidence, compilations, training, figures."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ablate.analysis.results import ArmSummary, Effect, EvidenceVerdict, Response, Results
 from ablate.analysis.sentences import RESPONSE_NAMES, saved_compilations
@@ -11,8 +11,9 @@ from ablate.core.contrast import ContrastKind
 from ablate.core.study import WorkloadChoice
 from ablate.design.contrasts import layers_of
 from ablate.report.attribution import attribution_section
-from ablate.report.cells import EMPTY, TableCell, Tone, cell, count, number, seconds, speedup_cell
+from ablate.report.cells import EMPTY, Table, TableCell, Tone, cell, count, seconds, speedup_cell, table
 from ablate.report.recompilations import recompilation_rows
+from ablate.report.training import training_section
 
 UNCLAIMED = ("vacuous", "inert", "structural")
 TONES: Mapping[str, Tone] = {"bites": "good"}
@@ -49,18 +50,6 @@ COUNTERS = (
 )
 
 
-class Table(TypedDict):
-    """A table: headers and rows of cells; every row is as long as the headers."""
-
-    headers: list[str]
-    rows: list[list[TableCell]]
-
-
-def table(headers: Sequence[str], rows: Iterable[Sequence[TableCell]]) -> Table:
-    """Build a table."""
-    return Table(headers=list(headers), rows=[list(row) for row in rows])
-
-
 def workload_section(
     results: Results, choice: WorkloadChoice, used: Sequence[Response], figures: Sequence[Mapping[str, str]]
 ) -> dict[str, Any]:
@@ -86,7 +75,7 @@ def workload_section(
         "compilations": _compilations(results, name),
         "recompilations": _recompilations(results, name),
         "saved": saved_compilations(results, name),
-        "curves": _curves(results, name),
+        "training": training_section(results, name),
         "dropped": _dropped(results, name, used),
         "flags": [f"{arm.arm}: {flag}" for arm in results.arms if arm.workload == name for flag in arm.flags],
     }
@@ -291,41 +280,6 @@ def _compilation_row(
     row += [cell(count(arm.counters.get(key))) for key, _ in shown]
     row += [cell(seconds(arm.compile_cold_s))] * cold + [cell(seconds(arm.compile_warm_s))] * warm
     return row
-
-
-def _curves(results: Results, workload: str) -> Table | None:
-    rows = []
-    for arm in (a for a in results.arms if a.workload == workload and a.num_trials):
-        distances = [d for d in results.curve_distances if (d.workload, d.arm) == (workload, arm.arm)]
-        largest = [d.max_deviation for d in distances if d.max_deviation is not None]
-        beyond = [d.first_step_beyond for d in distances if d.first_step_beyond is not None]
-        notes = "; ".join(dict.fromkeys(d.note for d in distances if d.note))
-        if arm.arm == "eager":
-            compared = [cell("reference", tone="grey"), EMPTY, EMPTY]
-        else:
-            first = cell(f"step {min(beyond)}") if beyond else cell("never") if largest else EMPTY
-            compared = [
-                cell(number(max(largest), 2) if largest else "-", notes),
-                first,
-                cell("not tested", tone="grey"),
-            ]
-        rows.append(
-            [
-                cell(arm.label, tone="strong"),
-                cell(number(arm.final_loss)),
-                cell(number(arm.metric)),
-                *compared,
-            ]
-        )
-    headers = [
-        "arm",
-        "final loss",
-        "validation metric",
-        "largest relative deviation",
-        "first beyond 1e-5",
-        "equivalent?",
-    ]
-    return table(headers, rows) if rows else None
 
 
 def _dropped(results: Results, workload: str, used: Sequence[Response]) -> list[str]:

@@ -12,13 +12,13 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ablate.core.errors import DiskError
 from ablate.core.record import TrialRecord
 from ablate.core.request import EXIT_DISK, TrialRequest
+from ablate.core.stopwatch import Stopwatch
 from ablate.core.study import Study
 from ablate.records.store import read_record, write_json, write_record
 from ablate.run.missing_record import ChildEnd, explain_missing_record, read_tail
@@ -85,7 +85,7 @@ def run_child(study: Study, launch: Launch) -> TrialRecord:
 
 def _execute(launch: Launch, folder: Path, timeout_s: float) -> ChildEnd:
     reading, writing = os.pipe()
-    started_at = _now()
+    watch = Stopwatch()
     process = None
     try:
         with stop_signals_wait():  # a signal must not come between the start and its being known here
@@ -102,7 +102,7 @@ def _execute(launch: Launch, folder: Path, timeout_s: float) -> ChildEnd:
         finally:
             os.close(reading)
     return ChildEnd(
-        returncode=process.returncode, timed_out=timed_out, started_at=started_at, ended_at=_now()
+        returncode=process.returncode, timed_out=timed_out, started_at=watch.started_at, ended_at=watch.ended_at()
     )
 
 
@@ -185,7 +185,3 @@ def _signal_group(group: int, number: signal.Signals) -> None:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):
         return
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -32,11 +32,11 @@ def make_holder(
         root: Folder of the study.
         trial: Key of the trial; empty while none has started.
         child: Process id (and process group) of the trial.
-        timeout_s: Seconds after which the trial is overdue.
+        timeout_s: Seconds after which the trial is overdue, on the clock that counts from the start of the machine.
         request: Path of its request, which identifies the process.
         worker: Environment of the runner, which names its host and device.
     """
-    deadline = None if timeout_s is None else time.time() + timeout_s
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
     return {
         "study": study,
         "root": str(root),
@@ -82,7 +82,7 @@ def end_overdue_orphan(holder: Mapping[str, Any]) -> bool:
     parent, child, deadline = holder.get("parent"), holder.get("child"), holder.get("deadline")
     if holder.get("host", socket.gethostname()) != socket.gethostname():
         return False
-    if not isinstance(deadline, float) or time.time() < deadline or process_exists(parent):
+    if not isinstance(deadline, float) or time.monotonic() < deadline or process_exists(parent):
         return False
     if not isinstance(child, int) or not _runs_request(child, holder.get("request")):
         return False

@@ -82,6 +82,7 @@ def _equivalence(draft: Draft) -> Equivalence:
     section = draft.spec.equivalence
     return Equivalence(
         parity=section.parity,
+        arms=tuple(dict.fromkeys(section.arms)),
         margin=dict(draft.margin),
         metric_margin=dict(draft.metric_margin),
         windows=tuple(section.windows),

@@ -1,4 +1,4 @@
-"""The `equivalence` of a spec -> margins by task, and what is wrong with them and with the windows."""
+"""The `equivalence` of a spec -> margins by task, and what is wrong with them, with the arms and the windows."""
 
 from __future__ import annotations
 
@@ -41,6 +41,25 @@ def read_margins(
         else:
             found[task] = margin
     return found, faults
+
+
+def arm_faults(spec: SpecFile, known: Iterable[str], source: Source) -> Iterator[Fault]:
+    """Arms that the study does not have, repeated ones (`full-again`), or arms where no choice is left.
+
+    Args:
+        spec: The spec.
+        known: The arm names of the study.
+        source: Places in the spec.
+    """
+    section, arms = spec.equivalence, [arm for arm in known if not arm.endswith("-again")]
+    if section.arms and section.parity != "default":
+        text = f"arms narrows the default parity trials; remove it, or parity: {section.parity}"
+        yield Fault(position=source.at_key(("equivalence", "arms")), text=text)
+        return
+    for i, arm in enumerate(section.arms):
+        if arm not in arms:
+            text = f"unknown arm '{clean(arm)}'{did_you_mean(arm, arms)}"
+            yield Fault(position=source.at_value(("equivalence", "arms", i)), text=text)
 
 
 def window_faults(spec: SpecFile, source: Source) -> Iterator[Fault]:

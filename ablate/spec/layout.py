@@ -99,6 +99,16 @@ def _number_of_acting(
         )
 
 
+def arm_names(factors: Iterable[Factor], device: str, compile_step: bool) -> list[str]:
+    """The names that a spec may use for cells of a study."""
+    varying = [factor for factor in factors if factor.setting == "both"]
+    acting = [f for f in varying if f.info.acts_in(execution="eager", compile_step=compile_step, device=device)]
+    eager = [f"eager-with-{f.name}" for f in acting]
+    singles = [f"{word}-{f.name}" for word in ("without", "with") for f in varying]
+    ladder = [f"ladder-{k}" for k in range(1, len(varying) + 1)]
+    return ["eager", "naive", "full", *singles, *ladder, *eager, "eager-again", "full-again"]
+
+
 @dataclass(kw_only=True)
 class _Cells:
     factors: tuple[Factor, ...]
@@ -123,7 +133,7 @@ class _Cells:
 
     def _cell(self, entry: Any, path: Path) -> ExplicitCell | None:
         if isinstance(entry, str):
-            arms = self._arms()
+            arms = arm_names(self.factors, self.device, self.compile_step)
             if entry in arms:
                 return ExplicitCell(arm=entry, execution="eager" if entry.startswith("eager") else "compiled")
             self._fault(path, f"unknown arm '{clean(entry)}'{did_you_mean(entry, arms)}")
@@ -132,13 +142,6 @@ class _Cells:
         else:
             self._fault(path, "expected an arm such as naive, or a cell such as {execution: compiled, x: on}")
         return None
-
-    def _arms(self) -> list[str]:
-        varying = [factor for factor in self.factors if factor.setting == "both"]
-        eager = [f"eager-with-{f.name}" for f in varying if self._acts(f, "eager")]
-        singles = [f"{word}-{f.name}" for word in ("without", "with") for f in varying]
-        ladder = [f"ladder-{k}" for k in range(1, len(varying) + 1)]
-        return ["eager", "naive", "full", *singles, *ladder, *eager, "eager-again", "full-again"]
 
     def _written_cell(self, entry: dict[str, Any], path: Path) -> ExplicitCell | None:
         before = len(self.faults)

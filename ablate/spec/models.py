@@ -207,6 +207,9 @@ class EquivalenceSection(Section):
         default="default",
         description="Parity trials: the arms in the first block and window, every cell, block and window, or none.",
     )
+    arms: Annotated[list[Annotated[str, Field(max_length=200)]], Field(max_length=100)] = Field(
+        default=[], description="With default, only these arms, such as full; left out, all of them."
+    )
     margin: dict[str, Positive] = Field(
         default={}, description="Loss difference per task that still counts as equal."
     )

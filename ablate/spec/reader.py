@@ -11,10 +11,10 @@ from ablate.core.errors import UserError
 from ablate.core.study import Study
 from ablate.spec.assemble import Draft, assemble
 from ablate.spec.checks import data_faults, loader_faults, read_workloads, sequential_faults
-from ablate.spec.equivalence import read_margins, window_faults
+from ablate.spec.equivalence import arm_faults, read_margins, window_faults
 from ablate.spec.errors import Fault, SpecError
 from ablate.spec.factors import read_factors
-from ablate.spec.layout import read_layout
+from ablate.spec.layout import arm_names, read_layout
 from ablate.spec.merge import with_overrides, with_profile
 from ablate.spec.names import Names
 from ablate.spec.profiles import places_of, read_profiles
@@ -119,6 +119,8 @@ def _check(source: Source, device: Device, names: Names) -> tuple[Draft | None, 
     )
     faults += found
     faults += window_faults(spec, source)
+    if complete:
+        faults += arm_faults(spec, arm_names(factors, device, spec.compile_step), source)
     if faults:
         return None, faults
     return Draft(

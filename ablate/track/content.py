@@ -93,7 +93,12 @@ def describe_trial(record: TrialRecord, series: pd.DataFrame, study: Study, desi
 
 
 def arm_name(identity: Identity, design: Design, factors: Sequence[Factor]) -> str:
-    """Name of the arm, or of the cell when no arm names it."""
+    """Name of the arm, or of the cell when no arm names it; `parity full` for a parity trial, apart from timed ones."""
+    name = _cell_name(identity, design, factors)
+    return f"parity {name}" if identity.purpose == "parity" else name
+
+
+def _cell_name(identity: Identity, design: Design, factors: Sequence[Factor]) -> str:
     if identity.arms:
         return identity.arms[0]
     for cell in design.cells:
@@ -165,6 +170,7 @@ def _tags(record: TrialRecord, arm: str) -> dict[str, str]:
     identity = record.identity
     tags = {
         "ablate.kind": "trial",
+        "ablate.purpose": identity.purpose,
         "ablate.study": identity.study,
         "ablate.study_hash": identity.study_hash,
         "ablate.trial_key": identity.key,

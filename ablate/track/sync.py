@@ -196,13 +196,20 @@ class Tracker:
         ended = {record.identity.key for record in records}
         completed = {record.identity.key for record in records if record.completed}
         planned = {trial.key for trial in design.trials} or ended
+        parity = {trial.key for trial in design.parity}
         set_changed_tags(
             client,
             parent,
-            study_tags(self._study, len(ended & planned), len(planned), len(ended - completed)),
+            study_tags(
+                self._study,
+                len(ended & planned),
+                len(planned),
+                len(ended - completed),
+                (len(ended & parity), len(parity)),
+            ),
         )
         upload_changed_files(client, parent, "ablate.report_digest", _report_files(self._paths.report))
-        if not planned <= ended:
+        if not planned | parity <= ended:
             if parent.info.status != "SCHEDULED":
                 client.update_run(run_id, status="SCHEDULED")
         elif parent.info.status != "FINISHED":

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 METRICS_PER_BATCH = 1000
 PARAMS_PER_BATCH = 100
-TRIAL_FILES = ("record.json", "series.parquet", "stderr.txt", "evidence.json")
+TRIAL_FILES = ("record.json", "series.parquet", "stderr.txt", "evidence.json", "parity.parquet")
 PARENT = "mlflow.parentRunId"
 UPLOADED = "ablate.uploaded"
 DIGEST = "ablate.record_digest"
@@ -156,8 +156,10 @@ def study_params(study: Study) -> dict[str, str]:
     return {key: str(value)[:MAX_TEXT] for key, value in params.items()}
 
 
-def study_tags(study: Study, num_recorded: int, num_planned: int, num_failed: int) -> dict[str, str]:
-    """Tags of the parent run that may change while the study goes on."""
+def study_tags(
+    study: Study, num_recorded: int, num_planned: int, num_failed: int, parity: tuple[int, int] = (0, 0)
+) -> dict[str, str]:
+    """Tags of the parent run that may change while the study goes on; `parity`: recorded and planned parity trials."""
     tags = {
         "ablate.question": study.question,
         "ablate.blocks": str(study.blocks),
@@ -165,6 +167,8 @@ def study_tags(study: Study, num_recorded: int, num_planned: int, num_failed: in
         "ablate.trials_not_completed": str(num_failed),
         "mlflow.note.content": plain_markdown(study.question),
     }
+    if parity[1]:
+        tags["ablate.parity_trials"] = f"{parity[0]} of {parity[1]}"
     if study.claim is not None:
         low, high = study.claim.speedup
         tags["ablate.claim"] = f"speed-up {low} to {high}"

@@ -6,7 +6,6 @@ import math
 import traceback
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,14 @@ from ablate.core.errors import AblateError
 from ablate.core.record import DataStamp, Failure, Identity, Status, TrialRecord
 from ablate.core.request import TrialRequest
 from ablate.core.serialize import to_dict
+from ablate.core.stopwatch import Stopwatch
 from ablate.core.study import Study
 from ablate.data.graph import Graph, load_graph
 from ablate.records.store import read_study, write_json, write_predictions, write_record, write_series
 from ablate.train.clock import summarize_times
 from ablate.train.environment import describe_environment, peak_memory
 from ablate.train.failure import explain_failure
+from ablate.train.machine import add_machine, look_around
 from ablate.train.module import move_batch
 from ablate.train.parity import predictions_columns
 from ablate.train.parity_trial import train_parity
@@ -36,17 +37,18 @@ def execute_trial(request: TrialRequest) -> TrialRecord:
     study = read_study(Path(request.study_json))
     progress = ProgressPipe(request.progress_fd)
     folder = Path(request.record_folder)
-    record = _blank_record(request, study)
+    watch = Stopwatch()
+    record = _blank_record(request, study, watch.started_at)
     try:
         record = _train(request, study, progress, record, folder)
     except AblateError as error:
         record = _failed(record, str(error), traceback.format_exc())
-    except Exception as error:  # noqa: BLE001 -- whatever a workload or the compiler raises is the trial's result
+    except Exception as error:  # whatever a workload or the compiler raises is the trial's result
         disk = find_disk_error(error)
         if disk is not None:  # no trial's fault: it is trained again when the disk is
             raise disk from error
         record = _failed(record, explain_failure(error), traceback.format_exc())
-    record = replace(record, ended_at=_now())
+    record = replace(record, ended_at=watch.ended_at())
     write_json(folder / "evidence.json", record.evidence)  # a copy for people; the record holds it too
     write_record(folder, record)
     progress.send("done", status=record.status)
@@ -56,9 +58,10 @@ def execute_trial(request: TrialRequest) -> TrialRecord:
 def _train(request: TrialRequest, study: Study, progress: ProgressPipe, record: TrialRecord, folder: Path
            ) -> TrialRecord:
     progress.send("start")
+    before = look_around(on_gpu=study.device == "cuda")
     apply_settings(request.recipe, study.num_threads)
     device = _device(study, request)
-    record = replace(record, environment=describe_environment(device, request.git_commit))
+    record = replace(record, environment=add_machine(describe_environment(device, request.git_commit), before))
     progress.send("data")
     graph = load_graph(study.data)
     epochs = study.timing.epochs
@@ -72,6 +75,8 @@ def _train(request: TrialRequest, study: Study, progress: ProgressPipe, record: 
     if request.trial.purpose == "parity":
         return train_parity(record, request, study, session, graph, folder)
     session.train()
+    after = look_around(on_gpu=study.device == "cuda", ours=True)
+    record = replace(record, environment=add_machine(record.environment, before, after))
     record = _with_training(record, request, study, session, graph, folder)
     if record.status != "completed":
         return record
@@ -128,7 +133,7 @@ def _device(study: Study, request: TrialRequest) -> torch.device:
     return torch.device("cuda", request.device_index or 0)
 
 
-def _blank_record(request: TrialRequest, study: Study) -> TrialRecord:
+def _blank_record(request: TrialRequest, study: Study, now: str) -> TrialRecord:
     trial = request.trial
     designed = trial.cell
     identity = Identity(
@@ -140,7 +145,6 @@ def _blank_record(request: TrialRequest, study: Study) -> TrialRecord:
     expectations: Mapping[str, Any] = {f.name: [to_dict(e) for e in f.info.expectations] for f in study.factors}
     emulations = {f.name: label for f in study.factors
                   if (label := f.info.emulations.get(designed.cell.levels.get(f.name, "")))}
-    now = _now()
     return TrialRecord(identity=identity, status="failed", started_at=now, ended_at=now,
                        cache_state=request.cache_state, recipe=to_dict(request.recipe), expectations=expectations,
                        emulations=emulations, margins=_margins(study, trial.workload))
@@ -155,7 +159,3 @@ def _margins(study: Study, workload: str) -> dict[str, float]:
 
 def _failed(record: TrialRecord, reason: str, trace: str) -> TrialRecord:
     return replace(record, status="failed", failure=Failure(reason=reason, traceback=trace))
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

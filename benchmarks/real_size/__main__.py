@@ -4,8 +4,9 @@
     python -m benchmarks.real_size --keep DIR      where data, graph, records and measurements are kept
     python -m benchmarks.real_size --again train   measure a stage and those after it anew
 
-Each stage is the command that a study uses, in processes of its own: `ablate data make`, the preparation of a study, and
-a trial (`batch_size` 512, neighbors 128 then 64, 128 channels, eager). Exits 1 when a stage fails or needs more memory.
+Each stage is the command that a study uses, in processes of its own: `ablate data make`, the preparation of a study,
+and a trial (batches of 512, neighbors 128 then 64, 128 channels, eager). Exits 1 when a stage fails or needs more
+memory.
 Interrupt it at any time; what was measured is kept.
 """
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 GB = 1e9
-SAMPLE_S = 0.1
+SAMPLE_S = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)

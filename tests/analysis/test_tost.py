@@ -56,10 +56,10 @@ def test_a_curve_is_inside_only_when_every_bin_is() -> None:
     one = curve_test(np.array([flat, off]), 0.1)
     assert (bool(one.inside), bool(one.differs)) == (False, True)
     assert one.mean == pytest.approx([0.0, 0.2], abs=1e-12)
-    # Bonferroni over 20 bins: t(4; .99875) = 7.529 half-errors make .238 > .2, so one bin of 20 is not enough
+    # Bonferroni over 20 bins: 6.758 = t(4; .99875) standard errors are .214 > .2, so one bin of 20 is not enough
     many = curve_test(np.array([flat] * 19 + [off]), 0.1)
     assert not many.differs
-    assert many.half_95[-1] == pytest.approx(0.2376, rel=1e-3)
+    assert many.half_95[-1] == pytest.approx(6.758 * ERROR, rel=1e-4)
 
 
 def test_non_inferiority_is_one_sided() -> None:

@@ -103,5 +103,5 @@ def test_a_missing_column_is_named():
     dataset = open_dataset(TINY)
     types = column_types(dataset.manifest.name)
     types["customer"]["shoe_size"] = "numerical"
-    with pytest.raises(UserError, match="table customer .* lacks the columns shoe_size"):
+    with pytest.raises(UserError, match=r"table customer .* lacks the columns shoe_size"):
         materialize(dataset, types)

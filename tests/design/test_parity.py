@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ablate.core.cell import Design
+from ablate.core.errors import UserError
 from ablate.core.study import Equivalence, ExplicitCell, Timing
 from ablate.design.cells import make_design
 from ablate.design.parity import resolve_windows
@@ -74,6 +75,17 @@ def test_default_tests_the_arms_beside_written_cells_too():
         ("compiled", ("dynamic_shapes",)),
     ]  # fmt: skip
     assert [cell.name for cell in design.cells] == ["full"]
+
+
+def test_the_spec_may_name_the_arms():
+    assert names_of(design_of(equivalence=Equivalence(arms=("full",)))) == ["eager", "full"]
+    again = design_of(equivalence=Equivalence(arms=("full", "with-tensor_lr", "eager", "without-no_cuda_graphs")))
+    assert [trial.cell.name for trial in again.parity] == ["eager", "full", "with-tensor_lr"]
+
+
+def test_an_arm_that_the_study_does_not_have_is_refused():
+    with pytest.raises(UserError, match="no arm 'fuller'"):
+        design_of(equivalence=Equivalence(arms=("fuller",)))
 
 
 def test_one_optimization_has_three_arms():

@@ -39,7 +39,7 @@ OWNERS = {
     "lightning": ("workloads", "train"),
     "torchmetrics": ("workloads", "train"),
     "optuna": ("run",),
-    "pynvml": ("run",),
+    "pynvml": ("train", "run"),
     "mlflow": ("track",),
     "sqlalchemy": ("track",),
     "scipy": ("analysis",),

@@ -46,9 +46,12 @@ def with_parity(folder: Path, parity: str = "default", **changes: Any) -> Any:
     return make_run(folder, equivalence=Equivalence(parity=parity), **{**ONE, **changes})  # type: ignore[arg-type]
 
 
-def run_small(folder: Path, parity: str = "default", changes: dict[str, Any] | None = None, **options: Any) -> RunOutcome:
+def run_small(
+    folder: Path, parity: str = "default", changes: dict[str, Any] | None = None, **options: Any
+) -> RunOutcome:
     study, design, paths = with_parity(folder, parity, **(changes or {}))
-    return run_study(study, design, paths, options.pop("progress", SilentProgress()), command=FAKE_COMMAND, **options)
+    progress = options.pop("progress", SilentProgress())
+    return run_study(study, design, paths, progress, command=FAKE_COMMAND, **options)
 
 
 def read_requests(folder: Path) -> dict[str, TrialRequest]:

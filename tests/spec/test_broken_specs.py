@@ -192,6 +192,16 @@ SINGLE = {
     "a key of equivalence misspelled": (
         GOOD + "equivalence: {windw_steps: 5}\n", 5, 15, "unknown key 'windw_steps'; did you mean 'window_steps'?"
     ),
+    "an unknown arm to test": (
+        GOOD + "equivalence: {arms: [full, ful]}\n", 5, 28, "unknown arm 'ful'; did you mean 'full'?"
+    ),
+    "a repeated arm to test": (
+        GOOD + "equivalence: {arms: [eager-again]}\n", 5, 22, "unknown arm 'eager-again'; did you mean 'eager'?"
+    ),
+    "arms of all": (
+        GOOD + "equivalence: {parity: all, arms: [full]}\n", 5, 28,
+        "arms narrows the default parity trials; remove it, or parity: all",
+    ),
     "a single rerun": (
         GOOD + "equivalence: {reruns: 1}\n", 5, 23, "equivalence.reruns: must be at least 2, got '1'"
     ),

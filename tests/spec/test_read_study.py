@@ -136,6 +136,11 @@ def test_equivalence_as_a_word(tmp_path, word):
     assert read(tmp_path, SHORT + f"equivalence: {word}\n").equivalence == Equivalence(parity=word)
 
 
+def test_arms_to_test(tmp_path):
+    study = read(tmp_path, SHORT + "equivalence: {arms: [full, naive, full]}\n")
+    assert study.equivalence == Equivalence(arms=("full", "naive"))
+
+
 def test_equivalence_does_not_make_another_study(tmp_path):
     hashes = {
         read(tmp_path, SHORT + line).hash

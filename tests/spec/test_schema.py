@@ -23,7 +23,7 @@ def test_short_forms_are_allowed():
     equivalence = schema["$defs"]["EquivalenceSection"]["anyOf"]
     assert equivalence[0] == {"enum": ["default", "all", "off"]}
     assert set(equivalence[1]["properties"]) == {
-        "parity", "margin", "metric_margin", "windows", "window_steps", "reruns"
+        "parity", "arms", "margin", "metric_margin", "windows", "window_steps", "reruns"
     }  # fmt: skip
     assert schema["properties"]["design"]["anyOf"][0]["enum"] == [
         "factorial", "fraction", "ladder", "leave-one-out", "add-one-in"

@@ -17,23 +17,23 @@ def read(name: str, **options) -> Study:
 
 
 @pytest.mark.parametrize(
-    ("name", "device", "keys", "trials"),
+    ("name", "device", "keys", "trials", "parity"),
     [
-        ("smoke", "cpu", 3, 6),
-        ("smoke", "cuda", 3, 6),
-        ("tasks", "cpu", 3, 18),
-        ("ladder", "cpu", 6, 6),
-        ("quick", "cuda", 8, 48),
-        ("quick", "cpu", 7, 14),
-        ("today", "cuda", 36, 648),
-        ("today", "cpu", 20, 360),
-        ("full", "cuda", 36, 648),
-        ("full", "cpu", 20, 360),
+        ("smoke", "cpu", 3, 6, 2),
+        ("smoke", "cuda", 3, 6, 2),
+        ("tasks", "cpu", 3, 18, 6),
+        ("ladder", "cpu", 6, 6, 2),
+        ("quick", "cuda", 8, 48, 8),  # eager, naive, full, and without each of five
+        ("quick", "cpu", 7, 14, 7),
+        ("today", "cuda", 36, 648, 24),
+        ("today", "cpu", 20, 360, 21),
+        ("full", "cuda", 36, 648, 24),
+        ("full", "cpu", 20, 360, 21),
     ],
 )
-def test_counts(name, device, keys, trials):
+def test_counts(name, device, keys, trials, parity):
     design = make_design(read(name, device=device))
-    assert (len(design.effective_keys), len(design.trials)) == (keys, trials)
+    assert (len(design.effective_keys), len(design.trials), len(design.parity)) == (keys, trials, parity)
 
 
 def test_all_studies_are_counted_above():

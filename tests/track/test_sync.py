@@ -252,7 +252,8 @@ def test_the_filters_of_the_readme_work(on_disk, store_uri):
     client = MlflowClient(store_uri)
     experiment = client.get_experiment_by_name("hm-tiny").experiment_id
     found = {text: len(client.search_runs([experiment], text)) for text in filters_of_the_readme()}
-    assert len(found) == 11
+    assert len(found) == 12
+    assert found['tags.`ablate.purpose` = "parity"'] == 0
     assert found['tags.`ablate.kind` = "trial"'] == 6
     assert found['params.arm = "full"'] == 2
     assert found['params.workload = "hm/user-churn" AND params.execution = "compiled"'] == 4

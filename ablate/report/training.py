@@ -1,0 +1,154 @@
+"""Results of a workload -> the report's part "Did it change the training?": verdicts, tests, agreement, gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ablate.analysis.results import Agreement, ArmSummary, MarginRow, Results, TrainingVerdict
+from ablate.analysis.training_results import Side
+from ablate.analysis.training_sentences import ORDER, decided_by
+from ablate.report.cells import EMPTY, Table, TableCell, Tone, cell, number, table
+
+TONES: Mapping[str, Tone] = {"equivalent": "good", "different": "bad", "different within margin": "strong"}
+MOST_ARMS = 16
+RULE = (
+    "Equivalent means: within ten times what eager's own rounding does in the same steps (parity trials: same weights, "
+    "batches and dropout masks), or inside a margin that the spec stated before the trials (timed trials, two "
+    "one-sided tests). A small or insignificant difference alone is never called equivalent."
+)
+
+
+def training_section(results: Results, workload: str) -> dict[str, Any]:
+    """Work out the tables and lists of the section; a table is None where there is nothing to show."""
+    verdicts = [v for v in results.training if v.workload == workload]
+    return {
+        "arms": _verdicts(results, verdicts, "arm"),
+        "optimizations": _verdicts(results, verdicts, "optimization"),
+        "called_out": [f"{v.subject}: {v.called_out}" for v in verdicts if v.called_out],
+        "curves": _curves(results, workload),
+        "margins": _margins(results, workload),
+        "agreement": _agreement(results, workload),
+        "open": [u.text for u in results.untested if u.workload == workload],
+        "gaps": _gaps(verdicts),
+        "rule": RULE,
+    }
+
+
+def _verdicts(results: Results, verdicts: Sequence[TrainingVerdict], side: Side) -> Table | None:
+    rows = sorted((v for v in verdicts if v.side == side), key=lambda v: _rank(results, v))
+    shown, hidden = rows[:MOST_ARMS], rows[MOST_ARMS:]
+    if not rows:
+        return None
+    first = "arm" if side == "arm" else "optimization"
+    headers = [first, "verdict", "decided by", "largest deviation, tested", "departs first", "why"]
+    lines = [_verdict_row(verdict) for verdict in shown]
+    if hidden:
+        text = f"and {len(hidden)} more, none worse than {shown[-1].verdict}"
+        lines.append([cell(text, "tables/training.csv", "grey"), *([cell("")] * (len(headers) - 1))])
+    return table(headers, lines)
+
+
+def _rank(results: Results, verdict: TrainingVerdict) -> tuple[int, int]:
+    """Named arms first in their order when there are few; the worst first where not all of them fit."""
+    many = sum(v.workload == verdict.workload and v.side == verdict.side for v in results.training) > MOST_ARMS
+    return (ORDER.index(verdict.verdict) if many else 0), 0 if verdict.subject in ("naive", "full") else 1
+
+
+def _verdict_row(verdict: TrainingVerdict) -> list[TableCell]:
+    numerics = f"declares {verdict.numerics}" if verdict.numerics else ""
+    steps = f"{verdict.num_steps} steps, {verdict.num_windows} windows" if verdict.num_windows else ""
+    return [
+        cell(verdict.subject, numerics, "strong"),
+        cell(verdict.verdict, "", TONES.get(verdict.verdict, "grey")),
+        cell(decided_by(verdict) or "-"),
+        cell(number(verdict.largest, 2), steps),
+        _departure(verdict),
+        cell(verdict.reason, tone="grey" if verdict.verdict != "different" else ""),
+    ]
+
+
+def _departure(verdict: TrainingVerdict) -> TableCell:
+    if verdict.window is None:
+        return EMPTY
+    step = verdict.first_step if verdict.quantity_step is None else verdict.quantity_step
+    return cell(f"{verdict.quantity or 'loss'}, step {step}", f"window {verdict.window}, block {verdict.block}")
+
+
+def _margins(results: Results, workload: str) -> Table | None:
+    """Tier 2 of full, naive and the optimizations; the other arms are in the tables."""
+    rows = [
+        m for m in results.margin_tests
+        if m.workload == workload and (m.side == "optimization" or m.subject in ("naive", "full"))
+    ]  # fmt: skip
+    if not rows:
+        return None
+    headers = ["subject", "quantity", "difference", "margin", "verdict"]
+    return table(headers, [_margin_row(row) for row in rows])
+
+
+def _margin_row(row: MarginRow) -> list[TableCell]:
+    interval = ""
+    if row.interval_90 is not None:
+        interval = f"90 %: {row.interval_90[0]:+.3g} to {row.interval_90[1]:+.3g}"
+    stated = {"never": "", "before the trials": "stated before the trials", "after the fact": "stated after the fact"}
+    blocks = f"{row.num_blocks} block{'s' if row.num_blocks != 1 else ''}"
+    return [
+        cell(row.subject, row.side, "strong"),
+        cell(row.quantity),
+        cell("-" if row.difference is None else f"{row.difference:+.3g}", interval),
+        cell("none" if row.margin is None else f"±{row.margin:g}", stated[row.stated]),
+        cell(row.verdict, row.note or blocks, TONES.get(row.verdict, "grey")),
+    ]
+
+
+def _agreement(results: Results, workload: str) -> Table | None:
+    """Predictions of each arm, the worst block; eager's own reruns beside them."""
+    groups: dict[tuple[str, str], list[Agreement]] = {}
+    for row in results.agreement:
+        if row.workload == workload:
+            groups.setdefault((row.trials, row.arm), []).append(row)
+    rows = [_agreement_row(max(found, key=lambda a: a.num_changed)) for found in groups.values()]
+    headers = ["predictions of", "after", "changed", "largest difference", "mean difference", "overlap of top k"]
+    return table(headers, rows[:MOST_ARMS]) if rows else None
+
+
+def _agreement_row(row: Agreement) -> list[TableCell]:
+    what = {"decisions": "decisions", "values": "values", "rankings": "orders"}[row.kind]
+    after = "the first window" if row.trials == "parity" else "the whole training"
+    return [
+        cell(row.arm, row.note, "strong"),
+        cell(after, f"block {row.block}" if row.trials == "parity" else f"worst block: {row.block}"),
+        cell(f"{row.num_changed} of {row.num_rows} {what}"),
+        cell(number(row.largest, 2)),
+        cell(number(row.mean, 2)),
+        cell("-" if row.overlap is None else f"{100 * row.overlap:.2f} %"),
+    ]
+
+
+def _gaps(verdicts: Sequence[TrainingVerdict]) -> list[str]:
+    """What single arms and optimizations leave open; the same gap of several is one line."""
+    subjects: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        for gap in verdict.gaps:
+            subjects.setdefault(gap, []).append(verdict.subject)
+    return [f"{', '.join(names)}: {gap}" for gap, names in subjects.items()]
+
+
+def _curves(results: Results, workload: str) -> Table | None:
+    """Losses and metrics of the timed trials, with their distance from eager."""
+    arms = [a for a in results.arms if a.workload == workload and a.num_trials]
+    headers = ["arm", "final loss", "validation metric", "largest relative deviation", "first beyond 1e-5"]
+    return table(headers, [_curve_row(results, arm) for arm in arms]) if arms else None
+
+
+def _curve_row(results: Results, arm: ArmSummary) -> list[TableCell]:
+    distances = [d for d in results.curve_distances if (d.workload, d.arm) == (arm.workload, arm.arm)]
+    largest = [d.max_deviation for d in distances if d.max_deviation is not None]
+    beyond = [d.first_step_beyond for d in distances if d.first_step_beyond is not None]
+    notes = "; ".join(dict.fromkeys(d.note for d in distances if d.note))
+    row = [cell(arm.label, tone="strong"), cell(number(arm.final_loss)), cell(number(arm.metric))]
+    if arm.arm == "eager":
+        return [*row, cell("reference", tone="grey"), EMPTY]
+    first = cell(f"step {min(beyond)}") if beyond else cell("never") if largest else EMPTY
+    return [*row, cell(number(max(largest), 2) if largest else "-", notes), first]

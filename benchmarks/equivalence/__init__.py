@@ -1,0 +1,1 @@
+"""Acceptance of loss-curve equivalence: `python -m benchmarks.equivalence`."""
