@@ -30,6 +30,7 @@ from ablate.design.lattice import Lattice
 
 Losses = Mapping[tuple[int, str], Array]
 Weights = Mapping[str, float]
+ROUNDING = 1e-13
 NO_MARGIN = "no margin in the spec: run `ablate margins SPEC`"
 
 
@@ -96,9 +97,7 @@ def _loss_rows(
         note = f"different number of steps ({min(lengths)} against {max(lengths)})"
         yield replace(blank, quantity="final loss", verdict="different", note=note)
         return
-    values_NB = np.array(
-        [sum(w * bin_losses(losses[block, key]) for key, w in subject.weights.items()) for block in blocks]
-    ).T
+    values_NB = np.array([_binned_difference(losses, block, subject.weights) for block in blocks]).T
     final_B = values_NB[-1]
     yield _judged(replace(blank, quantity="final loss"), final_B, lambda: margin_test(final_B, margin))
     worst = int(np.argmax(np.abs(np.mean(values_NB, axis=1))))
@@ -107,6 +106,13 @@ def _loss_rows(
     )
     where = f"bin {worst + 1} of {len(values_NB)} is farthest off"
     yield replace(row, note="; ".join(filter(None, [where, row.note])))
+
+
+def _binned_difference(losses: Losses, block: int, weights: Weights) -> Array:
+    """Weighted sum of the binned losses of one block, shape (N,); what is left of equal losses by rounding is 0."""
+    parts_CN = np.array([weight * bin_losses(losses[block, key]) for key, weight in weights.items()])
+    total_N = np.sum(parts_CN, axis=0)
+    return np.where(np.abs(total_N) <= ROUNDING * np.sum(np.abs(parts_CN), axis=0), 0.0, total_N)
 
 
 def _metric_row(

@@ -145,6 +145,14 @@ class MarginRow:
     num_blocks: int = 0
     note: str = ""
 
+    @property
+    def is_beyond(self) -> bool:
+        """The difference is shown to exceed the margin: the whole 95 % interval lies outside (a metric: below)."""
+        if self.margin is None or self.interval_95 is None:
+            return False
+        low, high = self.interval_95
+        return high < -self.margin or (low > self.margin and self.quantity != "validation metric")
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingVerdict:

@@ -5,8 +5,9 @@ The rule, from the top:
    `different`, whatever tier 2 says; not so where an optimization declares that it changes the training: then tier 2
    alone decides.
 2. A timed trial whose loss became infinite where eager's did not is `different`.
-3. All windows bitwise equal (tier 0) or within the envelope (tier 1) are `equivalent`, unless tier 2 finds a difference
-   with five blocks or more: that was trained longer than any window, so it stands.
+3. All windows bitwise equal (tier 0) or within the envelope (tier 1) are `equivalent`, unless tier 2 shows, with five
+   blocks or more, a difference larger than the margin: that was trained longer than any window, so it stands. A mere
+   difference from 0 does not (5 % of equal arms have one).
 4. Otherwise (masks not aligned, nothing trained, parity trials off) tier 2 decides: the worst of final loss, curve and
    metric. With fewer than five blocks it is a pilot and `inconclusive`, whatever its intervals say.
 """
@@ -56,9 +57,10 @@ def judge_training(
         found = _decided(found, "different", 2, lost)
     elif windows and all(w.passed for w in windows):
         found = _passed(found, windows)
-        if second in ("different", "different within margin") and _is_full(margins):
-            reason = f"its parity trials pass, but the whole training does not: {describe_margins(margins)}"
-            found = _decided(found, second, 2, reason)
+        beyond = [m for m in margins if m.is_beyond]
+        if beyond and _is_full(margins):
+            reason = f"its parity trials pass, but the whole training does not: {describe_margins(beyond)}"
+            found = _decided(found, "different", 2, reason)
     elif second is not None:
         word = second if _is_full(margins) else "inconclusive"
         found = _decided(found, word, 2, describe_margins(margins))
@@ -114,7 +116,7 @@ def _decided(
 def _passed(found: TrainingVerdict, windows: Sequence[WindowRow]) -> TrainingVerdict:
     if all(w.outcome == "bitwise equal" for w in windows):
         return _decided(found, "equivalent", 0, f"bitwise equal in {_extent(found)}")
-    largest = f", at most {found.largest:.1e} apart" if found.largest is not None else ""
+    largest = f", at most {found.largest:.1e} apart" if found.largest else ", every loss equal in every bit"
     return _decided(found, "equivalent", 1, f"within eager's own rounding for {_extent(found)}{largest}")
 
 

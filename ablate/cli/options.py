@@ -31,6 +31,13 @@ RestartBlocks = Annotated[
     bool,
     typer.Option("--restart-blocks", help="Train unfinished blocks anew that were begun in another environment."),
 ]
+LedgerAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger",
+        help="PostgreSQL that workers of several hosts share, e.g. postgresql://me@host/ablate; or ABLATE_LEDGER.",
+    ),
+]
 
 RUNS = Path("runs")
 REPORTS = Path("reports")

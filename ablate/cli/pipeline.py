@@ -30,6 +30,7 @@ def train_study(
     tracking_uri: str | None,
     device: Device | None = None,
     restart_blocks: bool = False,
+    ledger: str | None = None,
 ) -> RunOutcome:
     """Train what is missing, with progress on stderr and each ended trial sent to MLflow.
 
@@ -51,6 +52,7 @@ def train_study(
             on_trial=make_tracking(loaded.paths, tracking_uri, progress),
             device=device,
             restart_blocks=restart_blocks,
+            ledger=ledger,
         )
 
 

@@ -18,6 +18,7 @@ from ablate.cli.options import (
     Blocks,
     DeviceWish,
     Json,
+    LedgerAddress,
     Reports,
     RestartBlocks,
     Runs,
@@ -52,6 +53,7 @@ def run(
     ] = False,
     device: DeviceWish = None,
     restart_blocks: RestartBlocks = False,
+    ledger: LedgerAddress = None,
     tracking_uri: TrackingUri = None,
     no_report: Annotated[bool, typer.Option("--no-report", help="Stop after the trials and MLflow.")] = False,
     as_json: Json = False,
@@ -75,12 +77,18 @@ def run(
             tracking_uri=tracking_uri,
             device=seat,
             restart_blocks=restart_blocks,
+            ledger=ledger,
         )
         while not outcome.interrupted and (longer := next_look(loaded)) is not None:
             loaded = longer
             print_error(f"the intervals are wider than the target: going on to {loaded.study.blocks} blocks")
             outcome = train_study(
-                loaded, workload, retry_failed=False, tracking_uri=tracking_uri, device=seat
+                loaded,
+                workload,
+                retry_failed=False,
+                tracking_uri=tracking_uri,
+                device=seat,
+                ledger=ledger,
             )
         if not outcome.interrupted:
             finish_study(
@@ -105,14 +113,16 @@ def _of_parity(outcome: RunOutcome) -> str:
     return f" and {outcome.parity_completed} of {count(outcome.parity_planned, 'parity trial')}"
 
 
-def status(spec: StoredStudy, runs: Runs = RUNS, as_json: Json = False) -> None:
-    """Tell which trials of a study are completed, running, waiting or failed, and why."""
+def status(spec: StoredStudy, runs: Runs = RUNS, ledger: LedgerAddress = None, as_json: Json = False) -> None:
+    """Tell which trials of a study are completed, running (and where), waiting or failed, and why."""
     from ablate.records.store import read_design, read_study
+    from ablate.run.open_ledger import find_address, find_running
     from ablate.run.planning import trial_states
 
     paths = find_paths(spec, runs=runs, reports=REPORTS)
     study = read_study(paths.study_json)
-    states = trial_states(study, read_design(paths.design_json), paths)
+    running = find_running(study, paths, find_address(study, ledger))
+    states = trial_states(study, read_design(paths.design_json), paths, running)
     timed = [state for state in states if state.purpose == "timed"]
     parity = [state for state in states if state.purpose == "parity"]
     if as_json:
@@ -133,7 +143,8 @@ def status(spec: StoredStudy, runs: Runs = RUNS, as_json: Json = False) -> None:
     open_ends = [state for state in states if state.state not in ("completed", "waiting")]
     if open_ends:
         print_table(
-            ("trial", "state", "reason"), ((state.slug, state.state, state.reason) for state in open_ends)
+            ("trial", "state", "reason or worker"),
+            ((state.slug, state.state, state.reason or state.worker) for state in open_ends),
         )
 
 

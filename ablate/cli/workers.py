@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING
 import typer
 
 from ablate.cli.loading import LoadedStudy, load_study
-from ablate.cli.options import REPORTS, RUNS, Blocks, DeviceWish, Json, RestartBlocks, Runs, Spec, Workloads
+from ablate.cli.options import (
+    REPORTS,
+    RUNS,
+    Blocks,
+    DeviceWish,
+    Json,
+    LedgerAddress,
+    RestartBlocks,
+    Runs,
+    Spec,
+    Workloads,
+)
 from ablate.cli.output import print_error, print_json, print_line
 
 if TYPE_CHECKING:
@@ -28,6 +39,7 @@ def worker(
     runs: Runs = RUNS,
     device: DeviceWish = None,
     restart_blocks: RestartBlocks = False,
+    ledger: LedgerAddress = None,
     as_json: Json = False,
 ) -> None:
     """Train trials of a study beside other workers, until nothing is left; `ablate run` is a worker too."""
@@ -46,6 +58,7 @@ def worker(
         workloads=workload,
         device=sit_down(loaded, device),
         restart_blocks=restart_blocks,
+        ledger=ledger,
     )
     if as_json:
         print_json(outcome)

@@ -35,15 +35,16 @@ def explain_disk_errors(place: Path | None = None, choose: str = "") -> Iterator
     """
     try:
         yield
-    except OSError as error:
-        advice = ADVICE.get(error.errno or 0)
-        if advice is None:
+    except (OSError, RuntimeError) as error:
+        found = error if isinstance(error, OSError) else find_disk_error(error)  # torch wraps what its writer met
+        advice = ADVICE.get(found.errno or 0) if found is not None else None
+        if found is None or advice is None:
             raise
-        where = error.filename or place or "a file"
+        where = found.filename or place or "a file"
         option = choose if "choose" in advice else ""
-        verb = "read or write" if error.errno in (errno.EACCES, errno.EPERM, errno.EIO) else "write"
+        verb = "read or write" if found.errno in (errno.EACCES, errno.EPERM, errno.EIO) else "write"
         raise DiskError(
-            f"cannot {verb} {where}: {error.strerror}; {advice}{option} and run again, every finished trial is kept"
+            f"cannot {verb} {where}: {found.strerror}; {advice}{option} and run again, every finished trial is kept"
         ) from error
 
 

@@ -13,6 +13,10 @@ class DiskError(UserError):
     """A disk is full, closed or broken: say which file and what to do; nothing that was finished is lost."""
 
 
+class LostLeaseError(UserError):
+    """A worker was cut off from the ledger for so long that others take its trial over; nothing that ended is lost."""
+
+
 class TrialError(AblateError):
     """A trial cannot go on: recorded with its reason, the study continues."""
 

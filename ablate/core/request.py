@@ -6,7 +6,8 @@ A trial is started as `python -m ablate.train trial REQUEST.json`. The child tra
 fault: the disk is full or closed, its last line says so, and the trial is trained again later.
 
 Progress comes back on `progress_fd`, one JSON object a line, written only outside the timed part:
-`{"stage": "start" | "data" | "train" | "validate" | "audit" | "done", "epoch": int, "epochs": int, "epoch_s": float}`.
+`{"stage": "start" | "data" | "model" | "train" | "validate" | "audit" | "done", "epoch": int, "epochs": int,
+"epoch_s": float}`.
 """
 
 from __future__ import annotations

@@ -209,6 +209,7 @@ class Study:
     spec_path: str
     spec_text: str
     sequential: Sequential | None = None
+    ledger: str | None = None
 
     @property
     def varying(self) -> tuple[Factor, ...]:
@@ -219,12 +220,12 @@ class Study:
     def hash(self) -> str:
         """Digest (16 hex digits) of what a trial's numbers depend on.
 
-        Left out: the question, the claim, block count, when to stop, which workloads were asked for, tracking, and the
-        sentences of the optimizations. More blocks or workloads, or the other half of a fraction, extend a study;
-        anything else is another study, an edited outside file included.
+        Left out: the question, the claim, block count, when to stop, which workloads were asked for, tracking, ledger,
+        and the sentences of the optimizations. More blocks or workloads, or the other half of a fraction, extend a
+        study; anything else is another study, an edited outside file included.
         """
         ignored = {"question", "claim", "workloads", "blocks", "tracking_uri", "spec_path", "spec_text", "equivalence",
-                   "trial_timeout_s", "sequential"}
+                   "trial_timeout_s", "sequential", "ledger"}
         content: dict[str, Any] = {k: v for k, v in to_dict(self).items() if k not in ignored}
         content["design"] = "factorial" if self.design == "fraction" else self.design  # a half extends to the whole
         content["factors"] = [[f.name, f.off, f.on, f.setting, f.digest] for f in self.factors]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import pickle
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
@@ -127,7 +128,8 @@ def _write_graph(folder: Path, data: HeteroData, columns: Mapping[EdgeType, Colu
         for index, edge_type in enumerate(data.edge_types):
             tensors[f"edge/{index}"] = data[edge_type].edge_index.contiguous()
             tensors[f"colptr/{index}"], tensors[f"row/{index}"] = columns[edge_type].colptr, columns[edge_type].row
-        torch.save(tensors, partial / "tensors.pt")
+        with (partial / "tensors.pt").open("wb") as stream:  # torch's own writer does not say that the disk is full
+            torch.save(tensors, stream)
         meta = {"tables": tables, "edges": [list(e) for e in data.edge_types], "stats": _pack_stats(col_stats),
                 "size": (partial / "tensors.pt").stat().st_size, "digest": _file_digest(partial / "tensors.pt")}
         (partial / "graph.json").write_text(json.dumps(meta), encoding="utf-8")
@@ -163,8 +165,9 @@ def _read_graph(folder: Path) -> tuple[HeteroData, dict[EdgeType, Columns], dict
     meta = json.loads((folder / "graph.json").read_text(encoding="utf-8"))
     try:
         tensors = torch.load(folder / "tensors.pt", weights_only=True, mmap=True)
-    except (RuntimeError, OSError, EOFError) as error:
-        raise StoredDataError(f"{folder} holds a damaged graph ({error}); delete that folder") from error
+    except (RuntimeError, OSError, EOFError, pickle.UnpicklingError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise StoredDataError(f"{folder} holds a damaged graph ({reason}); delete that folder") from error
     data = HeteroData()
     for name, kinds in meta["tables"].items():
         features: dict[Any, Any] = {}

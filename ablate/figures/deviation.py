@@ -62,11 +62,11 @@ def panels(info: Info) -> int:
 
 
 def height_in(info: Info) -> float:
-    return 2.6
+    return 2.9
 
 
 def draw(info: Info, axes: Sequence[Axes]) -> None:
-    """Lines: arms, a cross where one leaves the envelope. Grey: ten times eager's own deviation. Dotted: end of the test."""
+    """Lines: arms, a cross where one leaves the envelope. Grey: ten times eager's own. Dotted: end of the test."""
     low, high = _range(info)
     colors: dict[str, str] = {}
     for panel, ax in zip(info.panels, axes, strict=True):
@@ -89,7 +89,9 @@ def draw(info: Info, axes: Sequence[Axes]) -> None:
         style.finish(ax, grid="y")
     for ax in axes[1:]:
         ax.set_yticklabels([])
-    axes[0].legend(frameon=False, loc="upper left", handlelength=1.2, fontsize=6.0, ncols=1)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure = axes[0].figure
+    figure.legend(handles, labels, loc="outside lower center", frameon=False, ncols=4, handlelength=1.2)  # type: ignore[union-attr]
     if info.num_hidden:
         axes[0].text(0.0, -0.26, f"{info.num_hidden} more arms are in the tables", transform=axes[0].transAxes,
                      color=style.MUTED, fontsize=6.5)  # fmt: skip
@@ -108,7 +110,7 @@ def describe(info: Info) -> str:
 
 
 def _panel(window: int, rows: Sequence[Deviation], arms: Sequence[str]) -> Panel:
-    """The limit is the widest of the blocks drawn, so that no arm that passed lies outside; a cross marks the others."""
+    """The limit is the widest of the blocks drawn, so that no arm that passed lies outside; a cross marks others."""
     shown = sorted((d for d in rows if d.arm in arms), key=lambda d: arms.index(d.arm))
     limit: dict[int, float] = {}
     for curve in shown:

@@ -24,6 +24,7 @@ T = TypeVar("T")
 SERIES_COLUMNS = ("step", "epoch", "loss", "lr", "step_s", "loader_wait_s")
 PARITY_COLUMNS = ("run", "window", "step", "loss", "grad_norm", "lr", "weights", "mask")
 PREDICTION_COLUMNS = ("run", "row", "rank", "value")
+DAMAGED_TABLE = (pa.ArrowException, OSError, KeyError, UnicodeDecodeError)  # what pyarrow raises, a lost column included
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -137,9 +138,9 @@ def read_columns(folder: Path, *names: str) -> dict[str, Any]:
         return {name: np.empty(0) for name in names}
     try:
         table = pq.ParquetFile(path, page_checksum_verification=True).read(columns=list(names))
-    except (pa.ArrowInvalid, OSError) as error:
+        return {name: table.column(name).to_numpy() for name in names}
+    except DAMAGED_TABLE as error:
         raise StoredDataError(f"{path} cannot be read ({error}); delete its folder to run that trial again") from error
-    return {name: table.column(name).to_numpy() for name in names}
 
 
 def read_study(path: Path) -> Study:
@@ -164,6 +165,6 @@ def _read_table(folder: Path, name: str, columns: tuple[str, ...]) -> pd.DataFra
     if not path.exists():
         return pd.DataFrame({column: pd.Series(dtype=float) for column in columns})
     try:
-        return pq.read_table(path, page_checksum_verification=True).to_pandas()
-    except (pa.ArrowInvalid, OSError) as error:
+        return pq.read_table(path, columns=list(columns), page_checksum_verification=True).to_pandas()
+    except DAMAGED_TABLE as error:
         raise StoredDataError(f"{path} cannot be read ({error}); delete its folder to run that trial again") from error

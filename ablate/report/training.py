@@ -40,9 +40,11 @@ def _verdicts(results: Results, verdicts: Sequence[TrainingVerdict], side: Side)
     shown, hidden = rows[:MOST_ARMS], rows[MOST_ARMS:]
     if not rows:
         return None
-    first = "arm" if side == "arm" else "optimization"
-    headers = [first, "verdict", "decided by", "largest deviation, tested", "departs first", "why"]
+    headers = [side, "verdict", "decided by", "largest deviation, tested", "departs first", "why"]
     lines = [_verdict_row(verdict) for verdict in shown]
+    if side == "arm":
+        headers.append("predictions")
+        lines = [[*line, _predictions(results, verdict)] for line, verdict in zip(lines, shown, strict=True)]
     if hidden:
         text = f"and {len(hidden)} more, none worse than {shown[-1].verdict}"
         lines.append([cell(text, "tables/training.csv", "grey"), *([cell("")] * (len(headers) - 1))])
@@ -66,6 +68,20 @@ def _verdict_row(verdict: TrainingVerdict) -> list[TableCell]:
         _departure(verdict),
         cell(verdict.reason, tone="grey" if verdict.verdict != "different" else ""),
     ]
+
+
+def _predictions(results: Results, verdict: TrainingVerdict) -> TableCell:
+    """How many predictions changed after the first parity window, or else after the whole training; the worst block."""
+    rows = [a for a in results.agreement if (a.workload, a.arm) == (verdict.workload, verdict.subject)]
+    if not rows:
+        return EMPTY
+    worst = max((a for a in rows if a.trials == rows[0].trials), key=lambda a: a.num_changed)
+    return cell(_changed(worst), "parity" if worst.trials == "parity" else "timed")
+
+
+def _changed(row: Agreement) -> str:
+    what = {"decisions": "decisions", "values": "values", "rankings": "orders"}[row.kind]
+    return f"{row.num_changed} of {row.num_rows} {what}"
 
 
 def _departure(verdict: TrainingVerdict) -> TableCell:
@@ -114,12 +130,11 @@ def _agreement(results: Results, workload: str) -> Table | None:
 
 
 def _agreement_row(row: Agreement) -> list[TableCell]:
-    what = {"decisions": "decisions", "values": "values", "rankings": "orders"}[row.kind]
     after = "the first window" if row.trials == "parity" else "the whole training"
     return [
         cell(row.arm, row.note, "strong"),
         cell(after, f"block {row.block}" if row.trials == "parity" else f"worst block: {row.block}"),
-        cell(f"{row.num_changed} of {row.num_rows} {what}"),
+        cell(_changed(row)),
         cell(number(row.largest, 2)),
         cell(number(row.mean, 2)),
         cell("-" if row.overlap is None else f"{100 * row.overlap:.2f} %"),

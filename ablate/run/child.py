@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ablate.core.errors import DiskError
+from ablate.core.errors import DiskError, LostLeaseError
 from ablate.core.record import TrialRecord
 from ablate.core.request import EXIT_DISK, TrialRequest
 from ablate.core.stopwatch import Stopwatch
@@ -23,6 +23,7 @@ from ablate.core.study import Study
 from ablate.records.store import read_record, write_json, write_record
 from ablate.run.missing_record import ChildEnd, explain_missing_record, read_tail
 from ablate.run.signals import stop_signals_wait
+from ablate.run.tied import tie
 
 TRAIN_COMMAND: tuple[str, ...] = (sys.executable, "-m", "ablate.train")
 OUTPUT_NAME = "stderr.txt"
@@ -46,6 +47,8 @@ class Launch:
         keep: Descriptors of the lease and the device lock, which the child inherits.
         on_start: Called with the child's pid.
         on_event: Called with each progress line.
+        tied: Whether the child must die with this process (see `ablate.run.tied`).
+        is_lost: Whether the leases are lost, so that the child must end at once.
     """
 
     command: Sequence[str]
@@ -54,6 +57,8 @@ class Launch:
     keep: tuple[int, ...]
     on_start: Callable[[int], None]
     on_event: OnEvent
+    tied: bool = False
+    is_lost: Callable[[], bool] = lambda: False
 
 
 def run_child(study: Study, launch: Launch) -> TrialRecord:
@@ -62,6 +67,7 @@ def run_child(study: Study, launch: Launch) -> TrialRecord:
     Raises:
         KeyboardInterrupt: the user interrupted; the child is gone and no record of it is kept, unless it had ended.
         DiskError: the child could not write; no record of it is kept.
+        LostLeaseError: this worker lost its leases; the child is gone and others take the trial over.
     """
     folder = Path(launch.request.record_folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -94,7 +100,7 @@ def _execute(launch: Launch, folder: Path, timeout_s: float) -> ChildEnd:
             finally:
                 os.close(writing)
         launch.on_start(process.pid)
-        timed_out = not _follow(process, reading, launch.on_event, time.monotonic() + timeout_s)
+        timed_out = not _follow(process, reading, launch, time.monotonic() + timeout_s)
     finally:
         try:
             if process is not None:
@@ -110,8 +116,9 @@ def _start(launch: Launch, folder: Path, progress: int) -> subprocess.Popen[byte
     request_path = folder / REQUEST_NAME
     write_json(request_path, replace(launch.request, progress_fd=progress))
     with (folder / OUTPUT_NAME).open("wb") as output:
+        command = [*launch.command, "trial", str(request_path)]
         return subprocess.Popen(
-            [*launch.command, "trial", str(request_path)],
+            tie(command) if launch.tied else command,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -122,8 +129,12 @@ def _start(launch: Launch, folder: Path, progress: int) -> subprocess.Popen[byte
         )
 
 
-def _follow(process: subprocess.Popen[bytes], reading: int, on_event: OnEvent, deadline: float) -> bool:
-    """Pass on progress until the child ends; False when the deadline came first."""
+def _follow(process: subprocess.Popen[bytes], reading: int, launch: Launch, deadline: float) -> bool:
+    """Pass on progress until the child ends; False when the deadline came first.
+
+    Raises:
+        LostLeaseError: the leases are lost.
+    """
     os.set_blocking(reading, False)
     buffered, is_open = b"", True
     with selectors.DefaultSelector() as selector:
@@ -132,12 +143,17 @@ def _follow(process: subprocess.Popen[bytes], reading: int, on_event: OnEvent, d
             left = deadline - time.monotonic()
             if left <= 0:
                 return False
+            if launch.is_lost():
+                raise LostLeaseError(
+                    f"trial {launch.request.trial.key} was ended: this worker could not reach the ledger for some "
+                    "time, and others take the trial over; start the worker again"
+                )
             if not is_open:
                 _wait(process, min(left, LONGEST_SELECT_S))
             elif selector.select(min(left, LONGEST_SELECT_S)):
-                buffered, is_open = _read_events(reading, buffered, on_event)
+                buffered, is_open = _read_events(reading, buffered, launch.on_event)
         if is_open:
-            _read_events(reading, buffered, on_event)
+            _read_events(reading, buffered, launch.on_event)
     return True
 
 

@@ -11,6 +11,7 @@ import ablate
 
 DROPPED_PREFIXES = ("TORCH", "PYTORCH", "TRITON", "INDUCTOR")
 DROPPED_NAMES = frozenset({"CUDA_LAUNCH_BLOCKING", "PYTHONSTARTUP", "PYTHONPROFILEIMPORTTIME"})
+SECRET_NAMES = frozenset({"ABLATE_LEDGER", "PGPASSWORD"})  # a trial has nothing to do with the ledger
 
 
 def child_environment(
@@ -45,7 +46,7 @@ def child_environment(
 
 
 def _dropped(name: str) -> bool:
-    return name.startswith(DROPPED_PREFIXES) or name in DROPPED_NAMES
+    return name.startswith(DROPPED_PREFIXES) or name in DROPPED_NAMES or name in SECRET_NAMES
 
 
 def _importable(environment: dict[str, str]) -> dict[str, str]:

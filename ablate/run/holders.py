@@ -50,13 +50,14 @@ def make_holder(
     }
 
 
-def describe_wait(holder: Mapping[str, Any], *, root: Path, what: str) -> str:
+def describe_wait(holder: Mapping[str, Any], *, root: Path, what: str, turns: bool = True) -> str:
     """One sentence that tells what this process waits for.
 
     Args:
         holder: What the holder of the lock wrote (see `make_holder`); may be empty.
         root: Folder of the study that waits.
-        what: The thing waited for, e.g. a device name.
+        what: The thing waited for, e.g. a device name or a block.
+        turns: Whether it is given back after each trial, as a device is.
     """
     trial, parent, child = holder.get("trial"), holder.get("parent"), holder.get("child")
     if not parent:
@@ -66,11 +67,19 @@ def describe_wait(holder: Mapping[str, Any], *, root: Path, what: str) -> str:
         return f"waiting for {what}: a worker on {holder['host']} (pid {parent}) has it"
     if process_exists(parent):
         owner = "another ablate run of this study" if ours else f"study {holder.get('study')}"
-        return f"waiting for {what}: {owner} (pid {parent}) has it; taking turns"
+        return f"waiting for {what}: {owner} (pid {parent}) has it" + ("; taking turns" if turns else "")
     if not trial:
         return f"waiting for {what}: a process left by an earlier ablate run uses it"
     owner = "" if ours else f" of study {holder.get('study')}"
     return f"waiting for trial {trial}{owner} left by an earlier ablate run (pid {child})"
+
+
+def describe_holder(holder: Mapping[str, Any]) -> str:
+    """Name a worker: `pid 4711 on gpu-3 (NVIDIA H100)`, with a remark when it is gone and its trial trains on."""
+    host, parent, device = holder.get("host", ""), holder.get("parent"), holder.get("device")
+    name = f"pid {parent}" + (f" on {host}" if host else "") + (f" ({device})" if device else "")
+    is_gone = host == socket.gethostname() and not process_exists(parent)
+    return f"{name}, which is gone; its trial trains on" if is_gone else name
 
 
 def end_overdue_orphan(holder: Mapping[str, Any]) -> bool:

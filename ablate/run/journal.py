@@ -17,7 +17,7 @@ from ablate.core.errors import StoredDataError
 from ablate.core.paths import StudyPaths
 from ablate.run.leases import block_lease_path, lease_path
 from ablate.run.locks import FileLock, is_held, read_holder, short_lock, wait_for
-from ablate.run.stores import NextAttempt, OnWait, Settle
+from ablate.run.stores import Books, OnWait
 
 LOST = "lost lease"
 
@@ -125,15 +125,17 @@ class JournalStore:
         with short_lock(self._lock_path), explain_damage(self._paths.ledger):
             yield
 
-    def reap(self, settle: Settle, next_attempt: NextAttempt) -> None:
+    def reap(self, books: Books) -> None:
         for entry in self.optuna_study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
             lease = FileLock.try_acquire(lease_path(self._paths, entry.user_attrs["slug"]))
             if lease is None:
                 continue
             with lease:
-                if settle(entry):
+                record = books.record_of(entry)
+                if record is not None:
+                    books.close_entry(entry, record)
                     continue
-                attributes = next_attempt(entry)
+                attributes = books.next_attempt(entry)
                 self.storage.set_trial_user_attr(entry._trial_id, "reason", LOST)
                 self.storage.set_trial_state_values(entry._trial_id, TrialState.FAIL)
                 self.optuna_study.enqueue_trial({}, user_attrs=attributes)

@@ -109,7 +109,7 @@ class Ledger:
             Number of trials that were added to the queue.
         """
         with self._locked():
-            self._reap()
+            self._store.reap(self)
             latest, added = self._latest(), 0
             for trial in trials:
                 fits = not retry_failed or not self._difference(trial, trials)
@@ -126,7 +126,7 @@ class Ledger:
             ended.
         """
         with self._locked():
-            self._reap()
+            self._store.reap(self)
             latest = self._mend(trials)
             self._let_go(trials, latest)
             held: PlannedTrial | None = None
@@ -296,21 +296,21 @@ class Ledger:
         else:
             self._storage.set_trial_state_values(trial_id, TrialState.COMPLETE, [steady])
 
-    def _reap(self) -> None:
-        """Settle trials whose worker and process are both gone: take their record, or let them run once more."""
-        self._store.reap(self._settle, self._next_attempt)
-
-    def _settle(self, entry: FrozenTrial) -> bool:
+    def record_of(self, entry: FrozenTrial) -> TrialRecord | None:
+        """The record of this attempt; that of another one does not count."""
         record = self._record(entry.user_attrs["slug"])
-        if record is None:
-            return False
-        self._close(entry.number, record)
-        return True
+        return record if record is None or record.identity.attempt == entry.user_attrs["attempt"] else None
 
-    def _next_attempt(self, entry: FrozenTrial) -> dict[str, Any]:
+    def close_entry(self, entry: FrozenTrial, record: TrialRecord) -> None:
+        """End an entry as its record says."""
+        self._close(entry.number, record)
+
+    def next_attempt(self, entry: FrozenTrial) -> dict[str, Any]:
+        """Set aside what a lost attempt has left; returns the attributes of the next one."""
         attempt = entry.user_attrs["attempt"]
         set_aside(self._folder(entry.user_attrs["slug"]), attempt)
-        return {**{name: v for name, v in entry.user_attrs.items() if name != "reason"}, "attempt": attempt + 1}
+        gone = ("reason", "worker")
+        return {**{name: v for name, v in entry.user_attrs.items() if name not in gone}, "attempt": attempt + 1}
 
     # -- look-ups --------------------------------------------------------------------------------------------------
 

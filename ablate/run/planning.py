@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ablate.core.cell import Design, PlannedTrial, Purpose
 from ablate.core.errors import UserError
@@ -12,7 +13,8 @@ from ablate.core.record import TrialRecord
 from ablate.core.study import Study
 from ablate.records.store import read_records
 from ablate.run.estimate import estimate
-from ablate.run.leases import is_running
+from ablate.run.holders import describe_holder
+from ablate.run.leases import find_leased
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,16 +214,32 @@ class TrialStatus:
     reason: str | None = None
     steady_s: float | None = None
     horizon_s: float | None = None
+    worker: str | None = None
 
 
-def trial_states(study: Study, design: Design, paths: StudyPaths) -> tuple[TrialStatus, ...]:
-    """State of every planned trial, timed ones first, from records and leases alone (the ledger is not opened)."""
+def trial_states(
+    study: Study, design: Design, paths: StudyPaths, running: Mapping[str, Mapping[str, Any]] | None = None
+) -> tuple[TrialStatus, ...]:
+    """State of every planned trial, timed ones first.
+
+    Args:
+        study: The study.
+        design: Its trials.
+        paths: Its files.
+        running: Who trains which slug (see `ablate.run.open_ledger.find_running`); None = as the leases here tell.
+    """
     records = study_records(study, paths)
-    return tuple(_state(trial, records.get(trial.key), paths) for trial in (*design.trials, *design.parity))
+    holders = find_leased(paths) if running is None else running
+    return tuple(
+        _state(trial, records.get(trial.key), holders.get(trial.slug))
+        for trial in (*design.trials, *design.parity)
+    )
 
 
-def _state(trial: PlannedTrial, record: TrialRecord | None, paths: StudyPaths) -> TrialStatus:
-    running = is_running(paths, trial.slug)
+def _state(
+    trial: PlannedTrial, record: TrialRecord | None, holder: Mapping[str, Any] | None
+) -> TrialStatus:
+    running = holder is not None
     times = record.times if record else None
     return TrialStatus(
         key=trial.key,
@@ -235,6 +253,7 @@ def _state(trial: PlannedTrial, record: TrialRecord | None, paths: StudyPaths) -
         reason=record.failure.reason if record and record.failure else None,
         steady_s=times.steady_s if times else None,
         horizon_s=times.horizon_s if times else None,
+        worker=None if holder is None else describe_holder(holder),
     )
 
 

@@ -10,9 +10,9 @@ import optuna
 from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial
 
+from ablate.core.record import TrialRecord
+
 OnWait = Callable[[Mapping[str, Any]], None]
-Settle = Callable[[FrozenTrial], bool]
-NextAttempt = Callable[[FrozenTrial], dict[str, Any]]
 
 
 class Lease(Protocol):
@@ -35,6 +35,19 @@ class Lease(Protocol):
         """Let go of it."""
 
 
+class Books(Protocol):
+    """What a ledger knows of an entry besides the entry."""
+
+    def record_of(self, entry: FrozenTrial) -> TrialRecord | None:
+        """The record that this attempt of the trial has left."""
+
+    def close_entry(self, entry: FrozenTrial, record: TrialRecord) -> None:
+        """End an entry as its record says."""
+
+    def next_attempt(self, entry: FrozenTrial) -> dict[str, Any]:
+        """Set aside what a lost attempt has left; returns the attributes of the next one."""
+
+
 class Store(Protocol):
     """Keeps the entries of a ledger, and says which of them are lost.
 
@@ -51,13 +64,8 @@ class Store(Protocol):
     def locked(self) -> AbstractContextManager[None]:
         """Hold the ledger for a few milliseconds of bookkeeping; every other method is called inside."""
 
-    def reap(self, settle: Settle, next_attempt: NextAttempt) -> None:
-        """Settle every running entry whose worker and process are both gone.
-
-        Args:
-            settle: Closes an entry from its trial's record; False when there is none.
-            next_attempt: Sets aside what a lost attempt left and gives the attributes of the next one.
-        """
+    def reap(self, books: Books) -> None:
+        """Close every running entry whose worker and process are both gone, or let its trial run once more."""
 
     def lease_block(self, block: str) -> Lease | None:
         """Take a block for this worker; None while another worker, or a process it left behind, has it."""

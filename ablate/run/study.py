@@ -12,7 +12,7 @@ from typing import Any
 
 from ablate.core.cell import Design, PlannedTrial
 from ablate.core.disk import explain_disk_errors
-from ablate.core.errors import DiskError, TrialError, UserError
+from ablate.core.errors import DiskError, LostLeaseError, TrialError, UserError
 from ablate.core.paths import StudyPaths
 from ablate.core.recipe import Recipe
 from ablate.core.record import CacheState, Failure
@@ -27,6 +27,7 @@ from ablate.run.holders import describe_wait, end_overdue_orphan, make_holder
 from ablate.run.ledger import Claim, Foreign, Held, Ledger
 from ablate.run.locks import FileLock
 from ablate.run.missing_record import unfinished_record
+from ablate.run.open_ledger import find_address, open_store
 from ablate.run.outcome import RunOutcome, summarize
 from ablate.run.planning import select_parity, select_trials
 from ablate.run.prepare import prepare_data
@@ -53,6 +54,7 @@ def run_study(
     appliers: Appliers | None = None,
     device: Device | None = None,
     restart_blocks: bool = False,
+    ledger: str | None = None,
 ) -> RunOutcome:
     """Train every trial of the design that has no record yet, the parity trials after all timed ones.
 
@@ -70,6 +72,7 @@ def run_study(
         appliers: `apply` of each optimization by name; None looks them up in the registry.
         device: Device to train on; None picks the one that the study asks for.
         restart_blocks: Train unfinished blocks anew that were begun in another environment.
+        ledger: Address of the ledger; None as `find_address` says.
 
     Raises:
         UserError: changed study, no such device, optimizations that contradict each other, data that cannot be
@@ -92,6 +95,7 @@ def run_study(
             on_trial=on_trial or (lambda folder: None),
             git_commit=current_commit(Path.cwd()),
             worker=describe_worker(device, study),
+            ledger=find_address(study, ledger),
         )
         interrupted = runner.run(retry_failed, restart_blocks)
         return summarize(paths, wanted, runner.trained, interrupted, time.monotonic() - started)
@@ -109,12 +113,14 @@ class _Runner:
     on_trial: OnTrial
     git_commit: str | None
     worker: Mapping[str, str]
+    ledger: str | None
     trained: list[PlannedTrial] = field(default_factory=list)
     _told: str = ""
 
     def run(self, retry_failed: bool, restart_blocks: bool) -> bool:
         """Train what is missing; True when the user interrupted."""
-        ledger = Ledger(self.study, self.paths, worker=self.worker)
+        store = open_store(self.study, self.paths, address=self.ledger, worker=self.worker)
+        ledger = Ledger(self.study, self.paths, store=store, worker=self.worker)
         try:
             ledger.enqueue(self.wanted, retry_failed=retry_failed, restart_blocks=restart_blocks)
             if self._num_ended(self.wanted) < len(self.wanted):
@@ -149,10 +155,14 @@ class _Runner:
             reference = find_reference(claim.trial, self.wanted, self.paths)
             cache = open_cache(self.study.compile_cache, claim.trial, claim.attempt, self.paths)
             self._tell_start(claim.trial, cache.state)
-            record = run_child(self.study, self._launch(claim, cache, lock, folder, reference))
+            record = run_child(self.study, self._launch(ledger, claim, cache, lock, folder, reference))
         except TrialError as error:
             self._refuse(ledger, claim, folder, str(error))
             return
+        except LostLeaseError:
+            if not _has_completed(folder):  # what it wrote when it was told to end is no result
+                (folder / "record.json").unlink(missing_ok=True)
+            raise
         except (KeyboardInterrupt, OSError, DiskError):
             with stop_signals_wait(), claim.lease:
                 self._interrupt(ledger, claim, cache, folder)
@@ -203,7 +213,13 @@ class _Runner:
         )
 
     def _launch(
-        self, claim: Claim, cache: CompileCache, lock: FileLock, folder: Path, reference: Path | None
+        self,
+        ledger: Ledger,
+        claim: Claim,
+        cache: CompileCache,
+        lock: FileLock,
+        folder: Path,
+        reference: Path | None,
     ) -> Launch:
         trial, request = claim.trial, self._request(claim, cache.state, folder, reference)
 
@@ -233,6 +249,8 @@ class _Runner:
             keep=tuple(number for held in (*claim.leases, lock) for number in held.descriptors),
             on_start=tell_holder,
             on_event=self.progress.trial_event,
+            tied=ledger.tied,
+            is_lost=ledger.is_lost,
         )
 
     def _device_lock(self) -> FileLock:
@@ -241,10 +259,11 @@ class _Runner:
         return lock
 
     def _wait_for_trial(self, ledger: Ledger, held: Held) -> None:
-        ledger.wait(held, lambda holder: self._tell_wait(holder, held.trial.key))
+        what = f"{held.trial.workload} block {held.trial.block}"
+        ledger.wait(held, lambda holder: self._tell_wait(holder, what, turns=False))
 
-    def _tell_wait(self, holder: Mapping[str, Any], what: str) -> None:
-        text = describe_wait(holder, root=self.paths.root, what=what)
+    def _tell_wait(self, holder: Mapping[str, Any], what: str, turns: bool = True) -> None:
+        text = describe_wait(holder, root=self.paths.root, what=what, turns=turns)
         if text != self._told:
             self._told = text
             self.progress.note(text)
@@ -260,6 +279,10 @@ class _Runner:
 
     def _num_ended(self, trials: Sequence[PlannedTrial]) -> int:
         return sum((self.paths.records / trial.slug / "record.json").exists() for trial in trials)
+
+
+def _has_completed(folder: Path) -> bool:
+    return (folder / "record.json").exists() and read_record(folder).completed
 
 
 def explain_foreign(foreign: Foreign) -> str:

@@ -66,6 +66,7 @@ def assemble(
         profile=profile,
         spec_path=str(spec_path),
         spec_text=spec_text,
+        ledger=spec.ledger,
         sequential=Sequential(**spec.sequential.model_dump()) if spec.sequential else None,
     )
 

@@ -13,6 +13,7 @@ MOST_SHOWN = 12
 MOST_NAMES = 10
 WIDTH = 100
 UNPRINTABLE = re.compile(r"[^\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+PASSWORD = re.compile(r"(?<=://)[^/@\s]*:[^@\s]*(?=@)")  # user and password of an address
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +88,6 @@ def _block(fault: Fault, path: str, lines: Sequence[str]) -> str:
     head = f"{path}:{position.line}:{position.column}: {fault.text}"
     if position.line > len(lines) or not lines[position.line - 1].strip():
         return head
-    line = UNPRINTABLE.sub(" ", lines[position.line - 1])
+    line = PASSWORD.sub(lambda found: "*" * len(found[0]), UNPRINTABLE.sub(" ", lines[position.line - 1]))
     start = max(0, position.column - WIDTH // 2) if len(line) > WIDTH else 0
     return f"{head}\n    {line[start : start + WIDTH].rstrip()}\n    {' ' * (position.column - 1 - start)}^"

@@ -315,3 +315,19 @@ class SpecFile(Section):
         ),
     ] = Field(default=None, description="Changes to this spec on a machine with that device.")
     tracking: TrackingSection = TrackingSection()
+    ledger: Annotated[str, Field(min_length=1, max_length=1000)] | None = Field(
+        default=None, description="PostgreSQL database that workers of several hosts share; left out, a file."
+    )
+
+    @field_validator("ledger")
+    @classmethod
+    def _without_password(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        if not re.match(r"postgres(ql)?://", value):
+            raise ValueError("expected the address of a PostgreSQL database, such as postgresql://user@host/database")
+        if re.search(r"://[^/@]*:[^/@]*@|[?&]password=", value):
+            raise ValueError(
+                "a spec is stored and shared: leave the password out; put it in ~/.pgpass, PGPASSWORD or ABLATE_LEDGER"
+            )
+        return value

@@ -114,7 +114,7 @@ def read_checkpoint(folder: Path, step: int) -> Checkpoint:
     except FileNotFoundError as error:
         raise StoredDataError(f"{path} is missing, so there is nothing to restart from; {advice}") from error
     except (RuntimeError, OSError, EOFError, pickle.UnpicklingError) as error:
-        reason = str(error).strip().partition("\n")[0]
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise StoredDataError(f"{path} cannot be read ({reason}); {advice}") from error
     if not isinstance(tensors, dict) or STEP not in tensors or int(tensors[STEP]) != step:
         raise StoredDataError(f"{path} is not a checkpoint before step {step}; {advice}")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-DRAWING = {"aten::bernoulli": 0, "aten::bernoulli_": 0, "aten::native_dropout": 1}  # which output is the mask
+DRAWING = {torch.ops.aten.bernoulli: 0, torch.ops.aten.bernoulli_: 0, torch.ops.aten.native_dropout: 1}  # output: mask
 
 
 class MaskRecorder(TorchDispatchMode):
@@ -32,7 +32,7 @@ class MaskRecorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        place = DRAWING.get(func._schema.name)
+        place = DRAWING.get(func.overloadpacket)
         if place is not None:
             mask = result[place] if isinstance(result, (tuple, list)) else result
             self.checksums.append(checksum_tensors([mask != 0]))

@@ -61,25 +61,29 @@ class TrainingModule(lightning.LightningModule):
     def training_step(self, batch: Any, batch_idx: int) -> None:
         """One optimizer update and bookkeeping that never reads the device."""
         step = len(self.step_ends_s)
+        loss = self.compute_loss(batch)
+        self.differentiate(loss, batch, step)
         self.learning_rates.append(self._stepper.learning_rate())
-        loss = self.update(batch, step)
+        self.update(batch, step)
         self._losses[step].copy_(loss.detach(), non_blocking=True)
         self.running_loss.update(loss, num_seeds(batch))
         self.step_ends_s.append(time.perf_counter())
 
-    def update(self, batch: Any, step: int) -> Tensor:
-        """One optimizer update on a batch on the device: forward, backward, step, schedule; returns the loss (scalar).
-
-        The gradients stay in place until the next update.
-        """
+    def compute_loss(self, batch: Any) -> Tensor:
+        """Forward pass of a batch on the device, without the gradients of the step before; returns the loss (scalar)."""
         self._stepper.optimizer.zero_grad(set_to_none=True)
-        loss = self._workload.loss(self._forward[0], batch)
+        return self._workload.loss(self._forward[0], batch)
+
+    def differentiate(self, loss: Tensor, batch: Any, step: int) -> None:
+        """Backward pass."""
         loss.backward()  # type: ignore[no-untyped-call]
         self._note(step, "forward", batch)
+
+    def update(self, batch: Any, step: int) -> None:
+        """Update the weights from the gradients, and set the next learning rate."""
         self._stepper.step()
         self._note(step, "optimizer_step", batch)
         self._stepper.advance_schedule()
-        return loss
 
     @property
     def losses(self) -> Tensor:

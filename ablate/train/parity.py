@@ -225,8 +225,11 @@ class _Trainer:
         lr = float(session.stepper.learning_rate())
         torch.manual_seed(step_seed(self._seed, step))
         with MaskRecorder() as recorder:
-            loss = session.module.update(batch, step)
-        row = Row(run=run, window=window, step=step, loss=float(loss.detach()), grad_norm=self._gradient_norm(), lr=lr,
+            loss = session.module.compute_loss(batch)
+        session.module.differentiate(loss, batch, step)
+        grad_norm = self._gradient_norm()
+        session.module.update(batch, step)
+        row = Row(run=run, window=window, step=step, loss=float(loss.detach()), grad_norm=grad_norm, lr=lr,
                   weights=checksum_tensors(self.model.state_dict().values()),
                   mask=join_checksums(recorder.checksums))
         return row, stream_checksum(host_batch)

@@ -64,6 +64,7 @@ def _train(request: TrialRequest, study: Study, progress: ProgressPipe, record: 
     record = replace(record, environment=add_machine(describe_environment(device, request.git_commit), before))
     progress.send("data")
     graph = load_graph(study.data)
+    progress.send("model")
     epochs = study.timing.epochs
 
     def on_epoch(epoch: int, seconds: float) -> None:

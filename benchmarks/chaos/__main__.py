@@ -25,14 +25,14 @@ from pathlib import Path
 
 from ablate.cli.loading import load_study
 from ablate.core.paths import StudyPaths
-from ablate.run.open_ledger import open_store
+from ablate.run.open_ledger import find_address, open_store
 from ablate.track.sync import sync_study
 from benchmarks.chaos.checks import Check, check, check_mlflow, collect
 from benchmarks.chaos.cluster import start_cluster
 from benchmarks.chaos.killing import Chaos
 
 SPEC = Path(__file__).parent / "chaos.yaml"
-HEARTBEAT_S = "1"
+HEARTBEAT_S = "2"
 
 
 def main() -> int:
@@ -46,7 +46,8 @@ def main() -> int:
     given = parser.parse_args()
     seed = secrets.randbelow(2**31) if given.seed is None else given.seed
     say(f"chaos: {given.kills} kills, ledger {given.ledger}, {given.trainer} trials, seed {seed}")
-    say(f"{datetime.now(UTC):%Y-%m-%d}, {platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}")
+    machine = f"{platform.machine()}, {os.cpu_count()} CPUs"
+    say(f"{datetime.now(UTC):%Y-%m-%d}, {machine}, Python {platform.python_version()}")
     with folder_for(given.keep) as folder, ledger_at(given.ledger, folder) as ledger:
         return run(given, seed, folder, ledger)
 
@@ -65,6 +66,7 @@ def run(given: argparse.Namespace, seed: int, folder: Path, ledger: Mapping[str,
         environments=make_environments(folder, trace, given, ledger),
         deadline=started + 60 * given.minutes,
         ended=lambda: sum(1 for _ in paths.records.glob("*/record.json")),
+        trace=trace / "log.txt",
         report=say,
     )
     try:
@@ -86,12 +88,12 @@ def run(given: argparse.Namespace, seed: int, folder: Path, ledger: Mapping[str,
 
 def judge(paths: StudyPaths, chaos: Chaos, runs: Path, trace: Path, folder: Path) -> list[Check]:
     loaded = load_study(SPEC, runs=runs, reports=runs, blocks=chaos.blocks, device="cpu")
-    store = open_store(loaded.study, paths)
+    store = open_store(loaded.study, paths, address=find_address(loaded.study))
     left = collect(loaded.trials, paths, store.optuna_study.get_trials(), trace)
     store.close()
     say(
-        f"{len(left.planned)} trials planned, {len(left.current)} records, {len(left.aside)} attempts with a record set "
-        f"aside, {len(left.entries)} ledger entries, {sum(line[0] == 'start' for line in left.log)} trainings started"
+        f"{len(left.planned)} trials planned, {len(left.current)} records, {len(left.aside)} attempts with a record set"
+        f" aside, {len(left.entries)} ledger entries, {sum(line[0] == 'start' for line in left.log)} trainings started"
     )
     uri = f"sqlite:///{folder / 'mlflow.db'}"
     first = sync_study(paths, uri)
@@ -104,7 +106,8 @@ def judge(paths: StudyPaths, chaos: Chaos, runs: Path, trace: Path, folder: Path
     found = [] if experiment is None else client.search_runs(
         [experiment.experiment_id], "tags.`ablate.kind` = 'trial'", max_results=5000
     )  # fmt: skip
-    return [*check(left), check_mlflow(left, found, again.num_new), Check(promise="MLflow took everything", faults=problems)]
+    took = Check(promise="MLflow took everything", faults=problems)
+    return [*check(left), check_mlflow(left, found, again.num_new), took]
 
 
 def make_environments(

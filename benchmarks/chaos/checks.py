@@ -68,7 +68,7 @@ def check(left: Left) -> list[Check]:
 
 
 def check_mlflow(left: Left, runs: Sequence[Any], sent_again: int) -> Check:
-    """MLflow runs of trials (their params `key`, `attempt` and states) against the records."""
+    """MLflow runs of trials (their keys and states) against the records."""
     faults = [f"a second sync sent {sent_again} trials again"] if sent_again else []
     finished = Counter(_key_of(run) for run in runs if run.info.status == "FINISHED")
     for trial in left.planned:
@@ -80,7 +80,7 @@ def check_mlflow(left: Left, runs: Sequence[Any], sent_again: int) -> Check:
 
 
 def _key_of(run: Any) -> str:
-    return str(run.data.tags.get("ablate.key", ""))
+    return str(run.data.tags.get("ablate.trial_key", ""))
 
 
 def _lost(left: Left) -> tuple[str, ...]:

@@ -97,7 +97,8 @@ def find_binaries() -> Path:
     Raises:
         FileNotFoundError: there is none.
     """
-    found = [folder for place in PLACES for folder in sorted(Path("/").glob(place.lstrip("/"))) if (folder / "initdb").exists()]
+    folders = (folder for place in PLACES for folder in sorted(Path("/").glob(place.lstrip("/"))))
+    found = [folder for folder in folders if (folder / "initdb").exists()]
     if not found:
         on_path = shutil.which("initdb")
         if on_path is None:

@@ -1,4 +1,4 @@
-"""Two processes that train a study, and a seed -> SIGKILLs at random moments, until there were enough and it is done."""
+"""Two processes that train a study, and a seed -> SIGKILLs at random moments, until there were enough of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 VICTIMS = ("runner", "worker", "trial")
-SHORTEST_S, LONGEST_S = 0.05, 3.0
+LONGEST_S = 1.5
+AFTER_NEWS, LONGEST_QUIET_S = 0.7, 20.0
 BLOCKS_MORE = 4
 
 
@@ -30,6 +31,7 @@ class Chaos:
         environments: Environment of the runner and of the worker.
         deadline: Monotonic time at which it is given up.
         ended: Tells how many trials have a record.
+        trace: Log of the trainer: it grows when trials start and end.
         report: Called with a line now and then.
     """
 
@@ -40,6 +42,7 @@ class Chaos:
     environments: Mapping[str, Mapping[str, str]]
     deadline: float
     ended: Callable[[], int]
+    trace: Path
     report: Callable[[str], None]
     blocks: int = 4
     counts: Counter[str] = field(default_factory=Counter)
@@ -55,7 +58,9 @@ class Chaos:
         generator = random.Random(self.seed)
         while sum(self.counts.values()) < self.kills:
             self._tend(more_blocks=True)
-            time.sleep(generator.uniform(SHORTEST_S, LONGEST_S))
+            if generator.random() < AFTER_NEWS:  # else it may strike somebody who has just started
+                self._wait_for_news()
+            time.sleep(generator.uniform(0, LONGEST_S))
             victim = self._kill(generator)
             if victim and sum(self.counts.values()) % 10 == 0:
                 self.report(f"{sum(self.counts.values())} kills, {self.ended()} trials have ended")
@@ -97,6 +102,15 @@ class Chaos:
             if codes.get(name, 0) is not None and not done:
                 self.restarts[name] += name in self._running
                 self._start(name, environment)
+
+    def _wait_for_news(self) -> None:
+        """Wait until a trial starts or ends, so that kills do not only meet processes that are starting."""
+        before, deadline = self._news(), time.monotonic() + LONGEST_QUIET_S
+        while self._news() == before and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+    def _news(self) -> int:
+        return self.trace.stat().st_size if self.trace.exists() else 0
 
     def _start(self, name: str, environment: Mapping[str, str]) -> None:
         command = [sys.executable, "-m", "benchmarks.chaos.work", str(self.spec), str(self.runs), str(self.blocks)]

@@ -1,4 +1,4 @@
-"""Whole simulated studies with parity and timed trials -> verdicts, fallbacks, refusals, and effects untouched by them."""
+"""Simulated studies with parity and timed trials -> verdicts, fallbacks, refusals, and effects untouched by them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,8 @@ def test_parity_records_never_enter_effects(tmp_path: Path) -> None:
     paths = write_study_folder(tmp_path / "both", study, design, records)
     write_parity_trials(paths, study, design)
     both = analyze(paths)
-    assert (both.effects, both.arms, both.trials, both.curves) == (alone.effects, alone.arms, alone.trials, alone.curves)
+    for name in ("effects", "arms", "trials", "curves", "evidence", "ledger", "precision"):
+        assert getattr(both, name) == getattr(alone, name), name
     assert {v.verdict for v in alone.training if v.side == "arm"} == {"inconclusive"}  # one block, no parity trial
     assert {v.verdict for v in both.training} == {"equivalent"}
 

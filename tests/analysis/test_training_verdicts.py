@@ -72,12 +72,29 @@ def test_masks_that_are_not_aligned_fall_back_to_tier_2_and_never_make_equivalen
     assert judge_training(ARM, [SILENT], [margin("equivalent")]).verdict == "equivalent"  # tier 2 decides
 
 
-@pytest.mark.parametrize("word", ["different", "different within margin"])
-def test_tier_2_over_the_whole_training_stands_beside_windows_that_pass(word: str) -> None:
-    found = judge_training(ARM, [PASSES], [margin(word)])
-    assert (found.verdict, found.tier) == (word, 2)
-    pilot = judge_training(ARM, [PASSES], [margin(word, num_blocks=4)])
+def test_tier_2_over_the_whole_training_stands_when_it_exceeds_the_margin() -> None:
+    beyond = margin("different", difference=0.02, interval_95=(0.011, 0.029))
+    found = judge_training(ARM, [PASSES], [margin("equivalent", "loss curve"), beyond])
+    assert (found.verdict, found.tier) == ("different", 2)
+    assert found.reason.startswith("its parity trials pass, but the whole training does not: final loss different")
+    pilot = judge_training(ARM, [PASSES], [replace(beyond, num_blocks=4)])
     assert (pilot.verdict, pilot.tier) == ("equivalent", 1)
+
+
+@pytest.mark.parametrize("word", ["different", "different within margin"])
+def test_a_mere_difference_from_zero_does_not_take_away_tier_1(word: str) -> None:
+    row = margin(word, interval_95=(0.001, 0.02))  # 5 % of equal arms have such an interval
+    assert judge_training(ARM, [PASSES], [row]).verdict == "equivalent"
+    assert judge_training(ARM, [], [row]).verdict == word
+
+
+def test_what_is_beyond_a_margin() -> None:
+    assert margin("different", interval_95=(-0.03, -0.011)).is_beyond
+    assert not margin("different", interval_95=(0.009, 0.03)).is_beyond
+    assert not margin("different", interval_95=(0.02, 0.03), margin=None).is_beyond
+    better = margin("different", "validation metric", interval_95=(0.02, 0.03))
+    assert not better.is_beyond
+    assert replace(better, interval_95=(-0.03, -0.02)).is_beyond
 
 
 def test_an_underpowered_tier_2_does_not_take_away_tier_1() -> None:

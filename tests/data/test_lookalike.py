@@ -18,6 +18,7 @@ from ablate.data import lookalike
 from ablate.data.lookalike import make_lookalike
 from ablate.data.lookalike_sales import simulate_sales
 from ablate.data.lookalike_tables import make_articles, make_customers, num_departments
+from ablate.data.row_groups import RowGroups
 
 WEEK = pd.Timedelta(days=7)
 COLUMNS = {
@@ -158,7 +159,7 @@ def test_refuses_what_is_not_its_own(tmp_path):
     assert (make_lookalike(tmp_path / "empty", "tiny") / "manifest.yaml").exists()
 
 
-@pytest.mark.parametrize("scale, seed", [("real", 0), ("", 0), ("tiny", -1), ("tiny", True), ("tiny", 1.5)])
+@pytest.mark.parametrize("scale, seed", [("huge", 0), ("", 0), ("tiny", -1), ("tiny", True), ("tiny", 1.5)])
 def test_refuses_impossible_arguments(tmp_path, scale, seed):
     with pytest.raises(UserError):
         make_lookalike(tmp_path / "data", scale, seed)
@@ -169,15 +170,15 @@ def test_a_failed_write_changes_nothing(tmp_path, monkeypatch):
     folder = make_lookalike(tmp_path / "data", "tiny", seed=0)
     before = contents(folder)
     calls = []
+    append = RowGroups.append
 
-    def full_disk(table, path):
+    def full_disk(files, path, table):
         calls.append(path)
-        if len(calls) == 3:
+        if len(calls) == 30:  # some weeks of sales and labels are written
             raise OSError(28, "No space left on device")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"part")
+        append(files, path, table)
 
-    monkeypatch.setattr(lookalike, "_write_table", full_disk)
+    monkeypatch.setattr(RowGroups, "append", full_disk)
     with pytest.raises(UserError, match="No space left"):
         make_lookalike(folder, "tiny", seed=1)
     assert contents(folder) == before

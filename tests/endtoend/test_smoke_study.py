@@ -1,4 +1,4 @@
-"""The smoke study as it is: real code generation, cold and warm caches, six trials, MLflow and the PDF."""
+"""The smoke study as it is: real code generation, cold and warm caches, six trials, parity, MLflow and the PDF."""
 
 import json
 import subprocess
@@ -21,8 +21,14 @@ def test_the_smoke_study_compiles_for_real(tmp_path: Path):
     )
     assert done.returncode == 0, done.stderr
     records = [json.loads(path.read_text()) for path in tmp_path.glob("runs/hm-smoke/records/*/record.json")]
-    by_arm = {(record["identity"]["arms"][0], record["identity"]["block"]): record for record in records}
-    assert len(by_arm) == 6 and {record["status"] for record in records} == {"completed"}
+    assert len(records) == 8 and {record["status"] for record in records} == {"completed"}
+    timed = [record for record in records if record["identity"]["purpose"] == "timed"]
+    by_arm = {(record["identity"]["arms"][0], record["identity"]["block"]): record for record in timed}
+    assert len(by_arm) == 6
+    parity = {record["identity"]["arms"][0]: record for record in records if record not in timed}
+    assert set(parity) == {"eager", "full"} and parity["eager"]["parity"]["deterministic"]
+    assert parity["full"]["parity"]["windows"][0]["masks"] == "aligned"
+    assert parity["full"]["recipe"]["inductor_config"] == {"fallback_random": True}
     for arm in ("naive", "full"):
         cold, warm = by_arm[arm, 0], by_arm[arm, 1]
         assert (cold["cache_state"], warm["cache_state"]) == ("cold", "warm")
@@ -38,4 +44,4 @@ def test_the_smoke_study_compiles_for_real(tmp_path: Path):
     client = MlflowClient(uri)
     experiment = client.get_experiment_by_name("hm-smoke")
     tracked = client.search_runs([experiment.experiment_id])
-    assert sorted("mlflow.parentRunId" in run.data.tags for run in tracked) == [False] + [True] * 6
+    assert sorted("mlflow.parentRunId" in run.data.tags for run in tracked) == [False] + [True] * 8

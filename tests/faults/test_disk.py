@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ablate.core.disk import find_disk_error
+from ablate.core.disk import explain_disk_errors, find_disk_error
+from ablate.core.errors import DiskError
 from ablate.core.request import EXIT_DISK
 from ablate.records.store import write_json
 from ablate.train.failure import explain_failure
@@ -103,6 +104,19 @@ def test_full_while_a_real_trial_writes_its_series(small_disk: Path, tmp_path: P
     filler.unlink()
     assert subprocess.run(command, check=False).returncode == 0
     assert json.loads((folder / "record.json").read_text())["status"] == "completed"
+
+
+def test_full_while_a_graph_or_a_checkpoint_is_saved(small_disk: Path) -> None:
+    """torch wraps what its stream met; the sentence is the same, and no half file is left."""
+    import torch
+
+    from ablate.train.checkpoint import Checkpoint, write_checkpoint
+
+    fill(small_disk, 4 * PAGE)
+    checkpoint = Checkpoint(step=0, weights={"w": torch.zeros(100_000)}, state={})
+    with pytest.raises(DiskError, match="cannot write .*No space left on device; free some space"), explain_disk_errors():
+        write_checkpoint(small_disk, checkpoint)
+    assert not list(small_disk.glob("checkpoints/*"))
 
 
 def test_a_disk_error_is_found_behind_what_libraries_make_of_it() -> None:

@@ -19,6 +19,7 @@ from ablate.figures.registry import figure_modules
 from ablate.figures.render import draw_svg, render
 from builders import WORKLOADS, make_factors, make_study
 from simulated import fail, make_records, write_study_folder
+from simulated_parity import Arm, from_step, write_parity_trials
 
 CHURN = "hm/user-churn"
 HOSTILE = "x/$a_b^{2$ \\frac # \n & <b> {0} %s 漢 " + "long_" * 40
@@ -35,19 +36,22 @@ def analyzed(tmp_path: Path, study: Study, **simulation: Any) -> tuple[StudyPath
 @pytest.fixture(scope="module")
 def factorial(tmp_path_factory: pytest.TempPathFactory) -> tuple[StudyPaths, Results]:
     study = make_study(blocks=2, factors=make_factors(THREE))
-    return analyzed(tmp_path_factory.mktemp("figures"), study, effects={"compile": 0.1, "sync_free": 0.05})
+    paths, _ = analyzed(tmp_path_factory.mktemp("figures"), study, effects={"compile": 0.1, "sync_free": 0.05})
+    write_parity_trials(paths, study, make_design(study), {"naive": Arm(deviation=from_step(8, 1e-3))})
+    return paths, analyze(paths)
 
 
 def test_the_folder_is_the_registry() -> None:
     assert list(figure_modules()) == [
-        "waterfall", "arms", "ladder-orders", "interactions", "loss-curves", "time-ledger", "trials"
+        "waterfall", "arms", "ladder-orders", "interactions", "loss-curves", "deviation", "time-ledger",
+        "trials",
     ]  # fmt: skip
 
 
 def test_every_figure_is_drawn_with_the_same_bytes_twice(factorial: tuple[StudyPaths, Results]) -> None:
     paths, results = factorial
     first = {name: path.read_bytes() for name, path in render(paths, results).items()}
-    assert len(first) == 7
+    assert len(first) == 8
     assert {name: path.read_bytes() for name, path in render(paths, results).items()} == first
     for content in first.values():
         assert ElementTree.fromstring(content).tag.endswith("svg")

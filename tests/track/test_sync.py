@@ -12,6 +12,7 @@ from mlflow import MlflowClient
 
 from ablate.core.errors import UserError
 from ablate.core.record import Failure
+from ablate.core.study import Equivalence
 from ablate.track.sync import Tracker, sync_study
 
 START_MS = 1767225600000
@@ -259,3 +260,24 @@ def test_the_filters_of_the_readme_work(on_disk, store_uri):
     assert found['params.workload = "hm/user-churn" AND params.execution = "compiled"'] == 4
     assert found['params.block = "0"'] == 3
     assert found["metrics.startup_s > 60"] == 0
+
+
+def test_parity_trials_are_runs_apart_from_the_timed_ones(make_study_on_disk, store_uri):
+    on_disk = make_study_on_disk(equivalence=Equivalence(arms=("full",)))
+    on_disk.write_all()
+    eager, full = on_disk.design.parity
+    (on_disk.write_trial(eager, times=None) / "series.parquet").unlink()
+    sync_study(on_disk.paths, store_uri)
+    (parent,) = runs_of(store_uri, "study")
+    tags = parent.data.tags
+    assert (tags["ablate.trials"], tags["ablate.parity_trials"]) == ("6 of 6", "1 of 2")
+    assert parent.info.status == "SCHEDULED"
+    (on_disk.write_trial(full, times=None) / "series.parquet").unlink()
+    assert sync_study(on_disk.paths, store_uri).num_new == 1
+    parity = [run for run in runs_of(store_uri, "trial") if run.data.tags["ablate.purpose"] == "parity"]
+    assert sorted(run.data.params["arm"] for run in parity) == ["parity eager", "parity full"]
+    assert {run.data.tags["ablate.arms"] for run in parity} == {"eager", "full, ladder-2"}
+    assert not any("steady_s" in run.data.metrics for run in parity)
+    timed = MlflowClient(store_uri).search_runs([parent.info.experiment_id], 'params.arm = "full"')
+    assert len(timed) == 2
+    assert runs_of(store_uri, "study")[0].info.status == "FINISHED"

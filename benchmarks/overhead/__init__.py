@@ -1,0 +1,1 @@
+"""What a trial costs beside its training: per step against a bare loop, and once per process."""
