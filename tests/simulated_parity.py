@@ -115,12 +115,13 @@ def _record(study: Study, planned: PlannedTrial, arm: Arm, deterministic: bool |
     windows = tuple(
         ParityWindow(
             start=start,
-            num_steps=min(study.equivalence.window_steps, num_steps - start),
+            num_steps=trained,
             masks=arm.masks,  # type: ignore[arg-type]
             note=arm.note,
-            stream_hash=f"{arm.stream}-{start}",
+            stream_hash=f"{arm.stream}-{start}-{trained}",  # of the batches that were trained
         )
         for start in planned.windows
+        for trained in [len(arm.deviation(_steps(study, start, num_steps)))]
     )
     workload = next(w for w in study.workloads if w.name == planned.workload).info
     return TrialRecord(
@@ -143,7 +144,7 @@ def _record(study: Study, planned: PlannedTrial, arm: Arm, deterministic: bool |
 
 
 def _series(study: Study, name: str, run: Arm, window: ParityWindow) -> pd.DataFrame:
-    step = window.start + np.arange(window.num_steps)
+    step = _steps(study, window.start, study.timing.epochs * study.timing.steps_per_epoch)
     deviation = run.deviation(step)
     step = step[: len(deviation)]
     loss = (0.7 - 0.001 * step) * (1.0 + deviation)
@@ -159,6 +160,11 @@ def _series(study: Study, name: str, run: Arm, window: ParityWindow) -> pd.DataF
             "mask": 1000 + step + run.mask,
         }
     )
+
+
+def _steps(study: Study, start: int, num_steps: int) -> np.ndarray:
+    """Steps of the training that a window has when nothing ends it early."""
+    return start + np.arange(min(study.equivalence.window_steps, num_steps - start))
 
 
 def with_margins(**margins: float) -> Callable[[TrialRecord, PlannedTrial], TrialRecord]:

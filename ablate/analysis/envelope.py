@@ -30,7 +30,7 @@ class WindowSeries:
 
     Attributes:
         grad_norm: Euclidean norm of the gradient.
-        mask: Checksum of the dropout masks; None where the run could not see them.
+        mask: Checksum of the dropout masks; None where nobody looked.
     """
 
     loss: Array

@@ -65,11 +65,13 @@ def make_training(
         for key, cell in arms.items()
         if key != eager
     ]
-    is_deterministic = bool(blocks) and all(block.is_deterministic for block in blocks)
     verdicts += [
-        _optimization_verdict(study, trials, lattice, name, windows, margins, is_deterministic)
+        _optimization_verdict(
+            study, trials, lattice, name, windows, margins, has_parity=bool(blocks),
+            is_deterministic=bool(blocks) and all(block.is_deterministic for block in blocks),
+        )
         for name in lattice.names
-    ]
+    ]  # fmt: skip
     misaligned = {(w.block, w.subject): w.note for w in windows if w.side == "arm" and w.outcome == "says nothing"}
     agreement = [
         *parity_agreement(study, blocks, lambda key: names.get(key, key), misaligned),
@@ -134,6 +136,8 @@ def _optimization_verdict(
     name: str,
     windows: Sequence[WindowRow],
     margins: Sequence[MarginRow],
+    *,
+    has_parity: bool,
     is_deterministic: bool,
 ) -> TrainingVerdict:
     info = next(f.info for f in study.factors if f.name == name)
@@ -148,14 +152,19 @@ def _optimization_verdict(
     if full_and_without(study, name) is None:
         reason = lattice.why_inert.get(name, "it cannot act here")
         return replace(blank, reason=f"inert: {reason}")
-    return judge_training(
+    own = [w for w in windows if (w.side, w.subject) == ("optimization", name)]
+    found = judge_training(
         blank,
-        [w for w in windows if (w.side, w.subject) == ("optimization", name)],
+        own,
         [m for m in margins if (m.side, m.subject) == ("optimization", name)],
         lost=_lost(trials, pairs),
         changes_training=[name] if info.numerics == "training" else [],
         is_deterministic=is_deterministic,
     )
+    if own or not has_parity:
+        return found
+    gap = f"no parity trials of full and of without-{name} were planned"
+    return replace(found, gaps=(gap, *found.gaps), reason=found.reason if found.tier is not None else gap)
 
 
 def _lost(trials: WorkloadTrials, pairs: Iterable[tuple[str, str]]) -> str:

@@ -105,17 +105,15 @@ def read_runs(trial: Trial) -> dict[tuple[str, int], Recorded]:
         StoredDataError: the file is damaged.
     """
     table = read_parity(trial.folder).sort_values("step", kind="stable")
-    is_compiled = trial.record.identity.execution == "compiled"
     found = {}
     for (run, window), rows in table.groupby(["run", "window"], sort=False):
-        mask = rows["mask"].to_numpy(np.int64)
         found[str(run), int(window)] = Recorded(
             first_step=int(window),
             series=WindowSeries(
                 loss=rows["loss"].to_numpy(float),
                 grad_norm=rows["grad_norm"].to_numpy(float),
                 lr=rows["lr"].to_numpy(float),
-                mask=None if is_compiled and not mask.any() else mask,  # generated code may hide its masks
+                mask=rows["mask"].to_numpy(np.int64),
             ),
             weights=rows["weights"].to_numpy(np.int64),
         )

@@ -108,8 +108,9 @@ def _window_problem(
         run = "eager" if key == block.reference else "arm"
         if fact is None or (run, window) not in runs[key]:
             return f"{_who(block, key)} did not train this window"
-    hashes = {fact.stream_hash for fact in facts.values() if fact is not None}
-    if len(hashes) > 1:
+    longest = max(fact.num_steps for fact in facts.values() if fact is not None)
+    hashes = {f.stream_hash for f in facts.values() if f is not None and f.num_steps == longest}
+    if len(hashes) > 1:  # of a window that ended early the hash covers fewer batches
         return "the batches of this window differ, so it is not paired"
     for key, fact in facts.items():
         if fact is not None and fact.masks == "not aligned":

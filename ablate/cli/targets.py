@@ -78,7 +78,9 @@ def print_target(
          "1 % together", "2 %", "3 %", f"blocks for ±{100 * target:g} %"),
         map(_need_row, needs),
     )  # fmt: skip
-    print_line(f"designs, until the widest simultaneous interval is within ±{100 * target:g} %:")
+    print_line(
+        f"designs, until the widest simultaneous interval is within ±{100 * target:g} % (parity trials come on top):"
+    )
     print_table(
         ("design", "answers", "trials a block", "blocks", "trials", "time", "cost"), map(_cost_row, costs)
     )

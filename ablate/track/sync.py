@@ -16,6 +16,7 @@ from ablate.records.store import read_design, read_record, read_series, read_stu
 from ablate.track.address import is_server, resolve_uri, server_answers, visible_uri
 from ablate.track.content import describe_trial, epoch_ms, trial_id
 from ablate.track.experiment import locked, open_experiment, prepare_mlflow
+from ablate.track.training import training_tags
 from ablate.track.upload import (
     UPLOADED,
     create_parent,
@@ -139,6 +140,10 @@ class Tracker:
                 num_new += 1
                 self._report(f"sent {content.run_name} ({record.identity.workload}, {record.status})")
         if whole:
+            try:
+                set_changed_tags(client, parent, training_tags(self._paths.results_json))
+            except StoredDataError as error:
+                faults.append(str(error))
             self._kill_lost(client, known, mine)
             self._finish(client, parent, [record for _, record in mine], design)
         elif parent.info.status != "RUNNING":

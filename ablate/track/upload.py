@@ -140,7 +140,6 @@ def study_params(study: Study) -> dict[str, str]:
     plain = to_dict(study)
     params: dict[str, Any] = {
         "design": study.design,
-        "workloads": ", ".join(choice.name for choice in study.workloads),
         "device": study.device,
         "seed": study.seed,
         "profile": study.profile or "none",
@@ -162,6 +161,7 @@ def study_tags(
     """Tags of the parent run that may change while the study goes on; `parity`: recorded and planned parity trials."""
     tags = {
         "ablate.question": study.question,
+        "ablate.workloads": ", ".join(choice.name for choice in study.workloads),
         "ablate.blocks": str(study.blocks),
         "ablate.trials": f"{num_recorded} of {num_planned}",
         "ablate.trials_not_completed": str(num_failed),

@@ -111,7 +111,7 @@ def test_a_learning_rate_in_float32_is_the_same_learning_rate() -> None:
     assert compare_window(rounded, eager, [eager]).first is None
 
 
-def test_masks_that_a_run_could_not_see_do_not_depart() -> None:
+def test_masks_that_nobody_looked_at_do_not_depart() -> None:
     eager = series(EAGER)
     assert compare_window(series(EAGER, mask=None), eager, [eager]).first is None
 

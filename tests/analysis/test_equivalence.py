@@ -280,6 +280,15 @@ def test_an_inert_optimization_is_not_tested(tmp_path: Path) -> None:
     assert found.reason.startswith("inert: ")
 
 
+def test_arms_named_in_the_spec_leave_optimizations_untested(tmp_path: Path) -> None:
+    results = analyzed(tmp_path, study_of(equivalence=Equivalence(arms=("full",))))
+    assert {w.subject for w in results.windows} == {"full"}
+    assert verdict(results, "full").verdict == "equivalent"
+    found = verdict(results, "sync_free")
+    assert found.verdict == "inconclusive"
+    assert found.gaps[0] == "no parity trials of full and of without-sync_free were planned"
+
+
 def test_decisions_values_and_rankings_agree_as_counted_by_hand(tmp_path: Path) -> None:
     decisions = analyzed(
         tmp_path / "churn", study_of(), {"full": Arm(predictions=np.array([[0.0, 0.75, 0.0, 0.25]]).T[:, 0])}

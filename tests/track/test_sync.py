@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from mlflow import MlflowClient
 from ablate.core.errors import UserError
 from ablate.core.record import Failure
 from ablate.core.study import Equivalence
+from ablate.records.store import write_json
 from ablate.track.sync import Tracker, sync_study
 
 START_MS = 1767225600000
@@ -281,3 +283,18 @@ def test_parity_trials_are_runs_apart_from_the_timed_ones(make_study_on_disk, st
     timed = MlflowClient(store_uri).search_runs([parent.info.experiment_id], 'params.arm = "full"')
     assert len(timed) == 2
     assert runs_of(store_uri, "study")[0].info.status == "FINISHED"
+
+
+def test_another_workload_is_told_by_the_parent(make_study_on_disk, store_uri):
+    """Params are for ever, so what a study can grow by is a tag."""
+    on_disk = make_study_on_disk()
+    on_disk.write_all()
+    sync_study(on_disk.paths, store_uri)
+    assert runs_of(store_uri, "study")[0].data.tags["ablate.workloads"] == "hm/user-churn"
+    more = replace(on_disk.study.workloads[0], info=replace(on_disk.study.workloads[0].info, name="hm/more"))
+    longer = replace(on_disk.study, workloads=(*on_disk.study.workloads, more))
+    write_json(on_disk.paths.study_json, longer)
+    assert sync_study(on_disk.paths, store_uri).problem is None
+    (parent,) = runs_of(store_uri, "study")
+    assert parent.data.tags["ablate.workloads"] == "hm/user-churn, hm/more"
+    assert "workloads" not in parent.data.params
