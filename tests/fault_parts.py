@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).resolve().parent
+TRAINER = (sys.executable, str(TESTS / "fault_train.py"))
 START = """
 import sys
 import ablate.run.study, ablate.cli.pipeline
-from run_parts import FAKE_COMMAND
-ablate.run.study.TRAIN_COMMAND = FAKE_COMMAND
+from fault_parts import TRAINER
+ablate.run.study.TRAIN_COMMAND = TRAINER
 """
 NO_TRACKING = """
 ablate.cli.pipeline.make_tracking = lambda *_: lambda folder: None
@@ -55,7 +56,14 @@ def call_ablate(
     return subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": path, "COLUMNS": "160", **environment},
+        env={
+            **os.environ,
+            "PYTHONPATH": path,
+            "COLUMNS": "160",
+            "FAKE_LOG": str(folder / "log.txt"),
+            "ABLATE_CACHE": str(folder / "cache"),
+            **environment,
+        },
         capture_output=True,
         text=True,
         timeout=240,

@@ -25,7 +25,8 @@ from ablate.analysis.tost import (
 from ablate.analysis.training_results import MarginRow, Side
 from ablate.core.record import TrialRecord
 from ablate.core.study import Study
-from ablate.design.game import subsets_of
+from ablate.design.fraction import FEWEST_ACTING
+from ablate.design.game import half_fraction, subsets_of
 from ablate.design.lattice import Lattice
 
 Losses = Mapping[tuple[int, str], Array]
@@ -51,10 +52,12 @@ def optimization_weights(lattice: Lattice, name: str) -> Weights:
     """
     if name not in lattice.active:
         return {}
-    half = 2 ** (len(lattice.active) - 1)
-    if lattice.is_complete or (len(lattice.compiled) >= half and _is_balanced(lattice)):
-        on = [key for subset, key in lattice.compiled.items() if name in subset]
-        off = [key for subset, key in lattice.compiled.items() if name not in subset]
+    half = half_fraction(lattice.acting)
+    is_half = len(lattice.acting) >= FEWEST_ACTING and all(subset in lattice.compiled for subset in half)
+    if lattice.is_complete or is_half:
+        used = list(lattice.compiled) if lattice.is_complete else half  # naive comes on top of a half: unbalanced
+        on = [lattice.compiled[subset] for subset in used if name in subset]
+        off = [lattice.compiled[subset] for subset in used if name not in subset]
         return {key: 1.0 / len(on) for key in on} | {key: -1.0 / len(off) for key in off}
     pairs = [
         (lattice.compiled[subset | {name}], lattice.compiled[subset])
@@ -183,11 +186,3 @@ def _judged(
         return replace(row, note=NO_MARGIN + shown)
     pilot = f"pilot with {len(values_B)} blocks, no claim" if len(values_B) < FEWEST_BLOCKS else ""
     return replace(row, verdict=verdict(inside=bool(found.inside), differs=bool(found.differs)), note=pilot)
-
-
-def _is_balanced(lattice: Lattice) -> bool:
-    """Every optimization is on in half of the cells, and every two agree in half of them (a half fraction)."""
-    cells = list(lattice.compiled)
-    signs = np.array([[1 if name in subset else -1 for name in lattice.acting] for subset in cells])
-    products = signs.T @ signs
-    return bool(np.all(signs.sum(axis=0) == 0) and np.all(products == len(cells) * np.eye(len(lattice.acting))))

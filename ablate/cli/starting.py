@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -51,14 +52,14 @@ def init(
     """Write a commented spec to start from."""
     try:
         with file.open("x", encoding="utf-8") as stream:
-            stream.write(STARTER.format(name=file))
+            stream.write(STARTER.format(name=" ".join(shlex.quote(str(file)).splitlines())))
     except FileExistsError as error:
         raise UserError(f"{file} exists already; give another name") from error
     except OSError as error:
         raise UserError(
             f"cannot write {file}: {error.strerror}; give a path in a folder that exists"
         ) from error
-    print_line(f"wrote {file}; next: ablate plan {file}")
+    print_line(f"wrote {file}; next: {shlex.join(['ablate', 'plan', str(file)])}")
 
 
 def schema() -> None:

@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -32,8 +32,11 @@ from ablate.cli.planning import count, describe_profile, margin_lines
 from ablate.core.units import format_duration
 
 if TYPE_CHECKING:
+    from ablate.cli.workers import Team
     from ablate.run.outcome import RunOutcome
     from ablate.run.planning import TrialStatus
+
+Executor = Literal["local", "submitit", "ray"]
 
 
 def register(app: typer.Typer) -> None:
@@ -54,42 +57,49 @@ def run(
     device: DeviceWish = None,
     restart_blocks: RestartBlocks = False,
     ledger: LedgerAddress = None,
+    workers: Annotated[
+        str, typer.Option("--workers", help="How many processes train, this one included; all: one per GPU.")
+    ] = "1",
+    executor: Annotated[
+        Executor, typer.Option("--executor", help="Who starts workers: this host, SLURM (submitit) or Ray.")
+    ] = "local",
+    executor_option: Annotated[
+        list[str] | None,
+        typer.Option("--executor-option", help="For submitit, e.g. slurm_partition=gpu; may be given several times."),
+    ] = None,
     tracking_uri: TrackingUri = None,
     no_report: Annotated[bool, typer.Option("--no-report", help="Stop after the trials and MLflow.")] = False,
     as_json: Json = False,
 ) -> None:
     """Train what is missing of a study, send it to MLflow, analyze it and write the PDF; resumes by itself."""
-    from ablate.cli.pipeline import finish_study, train_study
+    from ablate.cli.pipeline import finish_study
     from ablate.cli.sequential import first_look, next_look
-    from ablate.cli.workers import sit_down
+    from ablate.cli.workers import Team, sit_down
 
     loaded = first_look(
         load_study(spec, runs=runs, reports=reports, blocks=blocks, workloads=workload, device=device)
     )
-    resume = _resume_command(spec, workload, blocks, runs, reports, tracking_uri, device)
+    team = Team(
+        spec=spec,
+        runs=runs,
+        workloads=workload,
+        device=device,
+        number=workers,
+        executor=executor,
+        options=executor_option or (),
+        restart_blocks=restart_blocks,
+        ledger=ledger,
+        tracking_uri=tracking_uri,
+    )
+    resume = _resume_command(spec, workload, blocks, runs, reports, team)
     _announce(loaded)
-    seat = sit_down(loaded, device)
+    seat = sit_down(loaded, device) if executor == "local" else None
     try:
-        outcome = train_study(
-            loaded,
-            workload,
-            retry_failed=retry_failed,
-            tracking_uri=tracking_uri,
-            device=seat,
-            restart_blocks=restart_blocks,
-            ledger=ledger,
-        )
+        outcome = team.train(loaded, retry_failed=retry_failed, seat=seat)
         while not outcome.interrupted and (longer := next_look(loaded)) is not None:
             loaded = longer
             print_error(f"the intervals are wider than the target: going on to {loaded.study.blocks} blocks")
-            outcome = train_study(
-                loaded,
-                workload,
-                retry_failed=False,
-                tracking_uri=tracking_uri,
-                device=seat,
-                ledger=ledger,
-            )
+            outcome = team.train(loaded, retry_failed=False, seat=seat)
         if not outcome.interrupted:
             finish_study(
                 loaded, outcome, spec, tracking_uri=tracking_uri, report=not no_report, as_json=as_json
@@ -246,17 +256,25 @@ def _resume_command(
     blocks: int | None,
     runs: Path,
     reports: Path,
-    tracking_uri: str | None,
-    device: str | None,
+    team: Team,
 ) -> str:
+    ledger = None
+    if team.ledger is not None:
+        from ablate.run.postgresql import visible_address
+
+        ledger = visible_address(team.ledger)
     words = ["ablate", "run", str(spec)]
     words += [word for name in workloads or () for word in ("--workload", name)]
     given = {
         "--blocks": (blocks, None),
         "--runs": (runs, RUNS),
         "--reports": (reports, REPORTS),
-        "--device": (device, None),
-        "--tracking-uri": (tracking_uri, None),
+        "--device": (team.device, None),
+        "--ledger": (ledger, None),
+        "--workers": (team.number, "1"),
+        "--executor": (team.executor, "local"),
+        "--tracking-uri": (team.tracking_uri, None),
     }
+    words += [word for option in team.options for word in ("--executor-option", option)]
     words += [word for name, (value, usual) in given.items() if value != usual for word in (name, str(value))]
     return shlex.join(words)

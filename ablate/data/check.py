@@ -23,7 +23,7 @@ from ablate.data.check_input import (
     transaction_times,
 )
 from ablate.data.check_labels import label_problem
-from ablate.data.lookalike import damaged_files, read_marker
+from ablate.data.lookalike_marker import damaged_files, read_marker
 from ablate.data.source import NEWEST, OLDEST
 
 _NS_PER_S = 1_000_000_000

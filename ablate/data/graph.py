@@ -7,7 +7,6 @@ column names and statistics.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import pickle
@@ -15,8 +14,6 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +25,17 @@ from torch_frame.data.stats import StatType
 from torch_geometric.data import HeteroData
 
 from ablate.core.errors import StoredDataError, UserError
-from ablate.core.paths import cache_folder
 from ablate.core.study import DataSource
 from ablate.data.edges import Columns, EdgeType, sort_all_columns
-from ablate.data.source import dataset_digest, memo_of, open_dataset
-from ablate.data.text import EMBEDDER
-
-LAYOUT = 3  # 2: missing numbers are the column's mean; 3: with sorted columns for the sampler
+from ablate.data.graph_cache import (
+    column_types,
+    file_digest,
+    graph_digest,
+    graph_folder,
+    is_intact,
+    tables_digest,
+)
+from ablate.data.source import open_dataset
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,27 +59,6 @@ class Graph:
     dataset: Any
 
 
-def column_types(dataset_name: str) -> dict[str, dict[str, str]]:
-    """Read the committed column types of a dataset; guessing them would draw a different model each time.
-
-    A name such as `rel-hm-lookalike-tiny` uses the types of `rel-hm`, the longest committed name it begins with.
-
-    Raises:
-        UserError: no column types are committed for this dataset.
-    """
-    folder = files("ablate.data") / "column_types"
-    names = [path.name.removesuffix(".json") for path in folder.iterdir() if path.name.endswith(".json")]
-    fitting = [name for name in names if dataset_name == name or dataset_name.startswith(f"{name}-")]
-    if not fitting:
-        raise UserError(
-            f"no column types are frozen for dataset {dataset_name!r}; "
-            f"add ablate/data/column_types/{dataset_name}.json with a type per table and column"
-        )
-    path = folder / f"{max(fitting, key=len)}.json"
-    types: dict[str, dict[str, str]] = json.loads(path.read_text(encoding="utf-8"))
-    return types
-
-
 def load_graph(source: DataSource, announce: Callable[[str], None] = lambda _: None) -> Graph:
     """Load the graph of a study from the cache, materializing it first when it is absent or damaged.
 
@@ -89,25 +69,13 @@ def load_graph(source: DataSource, announce: Callable[[str], None] = lambda _: N
     dataset = open_dataset(source, announce)
     name = dataset.manifest.name
     types = column_types(name)
-    digest = _graph_digest(dataset, types)
-    folder = cache_folder() / "graphs" / digest
-    if not _is_intact(folder):
+    digest = graph_digest(tables_digest(Path(dataset.dataset_dir)), types)
+    folder = graph_folder(digest)
+    if not is_intact(folder):
         announce(f"materializing {name} into {folder}")
         _make_graph(folder, dataset, types)
     data, columns, col_stats = _read_graph(folder)
     return Graph(data=data, columns=columns, col_stats=col_stats, name=name, digest=digest, dataset=dataset)
-
-
-def _graph_digest(dataset: Any, types: Mapping[str, Mapping[str, str]]) -> str:
-    """Digest of everything the graph depends on; the tables' own digest is remembered by size and time of change."""
-    memo = memo_of(Path(dataset.dataset_dir))
-    if memo.exists():
-        tables = memo.read_text()
-    else:
-        tables = dataset_digest(dataset)
-        _write_atomically(memo, tables)
-    parts = [LAYOUT, tables, types, EMBEDDER, version("torch"), version("pytorch-frame"), version("relbench")]
-    return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def _make_graph(folder: Path, dataset: Any, types: Mapping[str, Mapping[str, str]]) -> None:
@@ -131,7 +99,7 @@ def _write_graph(folder: Path, data: HeteroData, columns: Mapping[EdgeType, Colu
         with (partial / "tensors.pt").open("wb") as stream:  # torch's own writer does not say that the disk is full
             torch.save(tensors, stream)
         meta = {"tables": tables, "edges": [list(e) for e in data.edge_types], "stats": _pack_stats(col_stats),
-                "size": (partial / "tensors.pt").stat().st_size, "digest": _file_digest(partial / "tensors.pt")}
+                "size": (partial / "tensors.pt").stat().st_size, "digest": file_digest(partial / "tensors.pt")}
         (partial / "graph.json").write_text(json.dumps(meta), encoding="utf-8")
         if folder.exists():
             shutil.rmtree(folder)
@@ -188,40 +156,6 @@ def _read_graph(folder: Path) -> tuple[HeteroData, dict[EdgeType, Columns], dict
         data[tuple(edge_type)].edge_index = tensors[f"edge/{index}"]
         by_target[tuple(edge_type)] = Columns(colptr=tensors[f"colptr/{index}"], row=tensors[f"row/{index}"])
     return data, by_target, _unpack_stats(meta["stats"])
-
-
-def _is_intact(folder: Path) -> bool:
-    """Tell whether a cached graph is whole; its content is digested once, its size always."""
-    try:
-        meta = json.loads((folder / "graph.json").read_text(encoding="utf-8"))
-        tensors = folder / "tensors.pt"
-        if tensors.stat().st_size != meta["size"]:
-            return False
-        verified = folder / "verified"
-        if verified.exists() and verified.read_text() == str(tensors.stat().st_mtime_ns):
-            return True
-        if _file_digest(tensors) != meta["digest"]:
-            return False
-        _write_atomically(verified, str(tensors.stat().st_mtime_ns))
-        return True
-    except (OSError, json.JSONDecodeError, KeyError):
-        return False
-
-
-def _file_digest(path: Path) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    with path.open("rb") as stream:
-        while chunk := stream.read(1 << 22):
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
-def _write_atomically(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(handle, "w") as stream:
-        stream.write(text)
-    os.replace(name, path)
 
 
 def _pack_stats(col_stats: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,13 +6,11 @@ make_lookalike(Path("data/tiny"), "tiny")
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
@@ -20,6 +18,15 @@ import numpy as np
 import pyarrow as pa
 
 from ablate.core.errors import UserError
+from ablate.data.lookalike_marker import (
+    GENERATOR,
+    MARKER,
+    Marker,
+    damaged_files,
+    file_sha256,
+    is_marked,
+    read_marker,
+)
 from ablate.data.lookalike_sales import Baskets, DaySales, simulate_sales
 from ablate.data.lookalike_tables import NUM_DAYS, make_articles, make_customers, num_departments
 from ablate.data.lookalike_tasks import (
@@ -32,10 +39,6 @@ from ablate.data.lookalike_tasks import (
     week_of_day,
 )
 from ablate.data.row_groups import ROWS_PER_GROUP, RowGroups
-
-MARKER = "lookalike.json"
-KIND = "ablate rel-hm look-alike"
-GENERATOR = 1  # raise whenever the same scale and seed would give other bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,34 +74,6 @@ SCALES: Mapping[str, Scale] = {
 OnWeek = Callable[[int, int], None]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Marker:
-    """What a look-alike folder says about itself (`lookalike.json`).
-
-    Attributes:
-        scale, seed, generator: What the bytes depend on.
-        files: SHA-256 by path below the folder.
-        rows: Number of rows by table and by task split.
-    """
-
-    scale: str
-    seed: int
-    generator: int
-    files: Mapping[str, str]
-    rows: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 over the sorted paths and contents."""
-        lines = "".join(f"{content}  {path}\n" for path, content in sorted(self.files.items()))
-        return hashlib.sha256(lines.encode()).hexdigest()
-
-    def to_json(self) -> str:
-        """The marker as text, the same for the same content."""
-        values = {"kind": KIND, "digest": self.digest, **vars(self)}
-        return json.dumps(values, indent=2, sort_keys=True) + "\n"
-
-
 def make_lookalike(
     folder: Path, scale: str, seed: int = 0, on_week: OnWeek = lambda week, weeks: None
 ) -> Path:
@@ -128,27 +103,6 @@ def make_lookalike(
     except OSError as error:
         raise UserError(f"The look-alike cannot be written to {folder}: {error}.") from error
     return folder
-
-
-def read_marker(folder: Path) -> Marker | None:
-    """The marker of a look-alike folder, or None where there is none or it is not readable as one."""
-    try:
-        values = json.loads((folder / MARKER).read_text(encoding="utf-8"))
-        if not isinstance(values, dict) or values.get("kind") != KIND:
-            return None
-        return Marker(**{key: values[key] for key in ("scale", "seed", "generator", "files", "rows")})
-    except (OSError, ValueError, KeyError):
-        return None
-
-
-def is_marked(marker: Marker, scale: str, seed: int) -> bool:
-    """Whether a folder claims to hold what this version makes for a scale and a seed; its files may be damaged."""
-    return (marker.scale, marker.seed, marker.generator) == (scale, seed, GENERATOR)
-
-
-def damaged_files(folder: Path, marker: Marker) -> list[str]:
-    """Files that the marker lists and that are missing or have other content, as sorted relative paths."""
-    return sorted(path for path, content in marker.files.items() if not _has_content(folder / path, content))
 
 
 def _check_arguments(scale: str, seed: int) -> None:
@@ -220,7 +174,7 @@ def _write_dataset(folder: Path, scale: str, seed: int, on_week: OnWeek) -> None
     for task in task_manifests():
         task.save(folder / "tasks" / task.name / "manifest.yaml")
     written = sorted(path for path in folder.rglob("*") if path.is_file())
-    digests = {path.relative_to(folder).as_posix(): _sha256(path) for path in written}
+    digests = {path.relative_to(folder).as_posix(): file_sha256(path) for path in written}
     rows = {path.removesuffix(".parquet"): count for path, count in files.rows.items()}
     marker = Marker(scale=scale, seed=seed, generator=GENERATOR, files=digests, rows=rows)
     (folder / MARKER).write_text(marker.to_json(), encoding="utf-8")
@@ -265,15 +219,3 @@ def _transactions(day: DaySales) -> pa.Table:
             "sales_channel_id": day.channel,
         }
     )
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _has_content(path: Path, content: str) -> bool:
-    try:
-        return _sha256(path) == content
-    except OSError:
-        return False

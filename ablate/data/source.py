@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from ablate.core.errors import UserError
-from ablate.core.paths import cache_folder
 from ablate.core.study import DataSource
+from ablate.data.graph_cache import is_known_lookalike, lookalike_folder, lookalike_scale
 
 HUB_PREFIX = "stanford-star/relbench-v1"
 OLDEST, NEWEST = pd.Timestamp("2000-01-01"), pd.Timestamp("2035-01-01")
@@ -38,10 +36,8 @@ def open_dataset(source: DataSource, announce: Callable[[str], None] = lambda _:
     import relbench
 
     if source.dataset == "look-alike":
-        scale = source.scale or "tiny"
-        folder = cache_folder() / "look-alike" / f"{scale}-{source.seed}"
-        _provide_lookalike(folder, scale, source.seed, announce)
-        return relbench.load_dataset(folder)
+        _provide_lookalike(source, announce)
+        return relbench.load_dataset(lookalike_folder(source))
     if Path(source.dataset).is_absolute():
         if not (Path(source.dataset) / "manifest.yaml").exists():
             raise UserError(
@@ -59,39 +55,16 @@ def open_dataset(source: DataSource, announce: Callable[[str], None] = lambda _:
         ) from error
 
 
-def _provide_lookalike(folder: Path, scale: str, seed: int, announce: Callable[[str], None]) -> None:
-    from ablate.data.lookalike import is_marked, make_lookalike, read_marker
-
-    marker = read_marker(folder)
-    if marker is not None and is_marked(marker, scale, seed) and memo_of(folder).exists():
+def _provide_lookalike(source: DataSource, announce: Callable[[str], None]) -> None:
+    if is_known_lookalike(source):
         return
+    from ablate.data.lookalike import make_lookalike
 
     def on_week(week: int, weeks: int) -> None:
         if week % 10 == 0:
-            announce(f"look-alike {scale}: {week} of {weeks} weeks of sales")
+            announce(f"look-alike {lookalike_scale(source)}: {week} of {weeks} weeks of sales")
 
-    make_lookalike(folder, scale, seed, on_week)
-
-
-def memo_of(root: Path) -> Path:
-    """Where the digest of a dataset folder is remembered, by names, sizes and times of change of its files."""
-    stamps = [(str(path.relative_to(root)), path.stat().st_size, path.stat().st_mtime_ns)
-              for path in sorted(root.rglob("*")) if path.suffix in {".yaml", ".parquet"}]
-    stamp = hashlib.blake2b(json.dumps([str(root), stamps]).encode(), digest_size=16).hexdigest()
-    return cache_folder() / "digests" / stamp
-
-
-def dataset_digest(dataset: Any) -> str:
-    """Digest (32 hex digits) of every file of a dataset folder: manifests, tables and label tables."""
-    digest = hashlib.blake2b(digest_size=16)
-    root = Path(dataset.dataset_dir)
-    files = [root / "manifest.yaml", *root.glob("db/*.parquet"), *root.glob("tasks/*/*")]
-    for path in sorted(p for p in files if p.suffix in {".yaml", ".parquet"}):
-        digest.update(str(path.relative_to(root)).encode())
-        with path.open("rb") as stream:
-            while chunk := stream.read(1 << 22):
-                digest.update(chunk)
-    return digest.hexdigest()
+    make_lookalike(lookalike_folder(source), lookalike_scale(source), source.seed, on_week)
 
 
 def coerce_times(frame: pd.DataFrame, where: str) -> pd.DataFrame:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-EMBEDDER = "hashing-1-2-grams-48"
-DIMENSIONS = 48
+DIMENSIONS = 48  # changing what is computed here needs another name in `graph_cache.EMBEDDER`
 
 
 def embed_texts(texts: list[str]) -> torch.Tensor:

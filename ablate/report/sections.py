@@ -12,6 +12,7 @@ from ablate.core.study import WorkloadChoice
 from ablate.design.contrasts import layers_of
 from ablate.report.attribution import attribution_section
 from ablate.report.cells import EMPTY, Table, TableCell, Tone, cell, count, seconds, speedup_cell, table
+from ablate.report.missing import dropped_blocks, unidentified_numbers
 from ablate.report.recompilations import recompilation_rows
 from ablate.report.training import training_section
 
@@ -23,23 +24,6 @@ SECONDARY: Mapping[ContrastKind, str] = {
     "ladder": "ladder (the guide's order)",
     "eager-optimization": "in eager mode (eager against eager with it)",
 }
-KIND_WORDS: Mapping[ContrastKind, str] = {
-    "total": "total",
-    "compile": "compile term",
-    "optimization": "Shapley value of",
-    "layer": "Shapley value of the layer",
-    "interaction": "pair",
-    "moebius": "Moebius term of",
-    "lack-of-fit": "lack of fit",
-    "level": "level",
-    "leave-one-out": "leaving out one of",
-    "add-one-in": "adding one of",
-    "ladder": "ladder steps",
-    "eager-optimization": "in eager mode",
-    "a/a": "noise floor from a second measurement of",
-}
-LACKS = "this design lacks "
-MOST_CELLS = 8
 COUNTERS = (
     ("compiles.forward", "forward compiles"),
     ("compiles.optimizer_step", "step compiles"),
@@ -68,7 +52,7 @@ def workload_section(
         "layers": _layers(results, name, used),
         "beside": attribution_section(results, name, used),
         "secondary": _secondary(results, name, used),
-        "unidentified": _unidentified(results, name, used),
+        "unidentified": unidentified_numbers(results, name, used),
         "noise": _noise(results, name, used),
         "identity": _identity(results, name),
         "evidence": _evidence(results, name),
@@ -76,7 +60,7 @@ def workload_section(
         "recompilations": _recompilations(results, name),
         "saved": saved_compilations(results, name),
         "training": training_section(results, name),
-        "dropped": _dropped(results, name, used),
+        "dropped": dropped_blocks(results, name, used),
         "flags": [f"{arm.arm}: {flag}" for arm in results.arms if arm.workload == name for flag in arm.flags],
     }
 
@@ -164,31 +148,6 @@ def _secondary(results: Results, workload: str, used: Sequence[Response]) -> lis
                 }
             )
     return found
-
-
-def _unidentified(results: Results, workload: str, used: Sequence[Response]) -> list[str]:
-    """What the design or missing trials leave open, one line per kind of number (and reason)."""
-    lacking: dict[str, tuple[list[str], list[str]]] = {}
-    others: dict[str, list[str]] = {}
-    for effect in results.effects:
-        if effect.workload != workload or effect.response not in used[:1] or not effect.refused:
-            continue
-        name = KIND_WORDS[effect.kind]
-        if effect.refused.startswith(LACKS):
-            subjects, cells = lacking.setdefault(name, ([], []))
-            subjects.append(effect.subject)
-            cells += effect.refused.removeprefix(LACKS).split(", ")
-        else:
-            others.setdefault(effect.refused, []).append(f"{name} {effect.subject}".strip())
-    lines = [_lack(name, subjects, cells) for name, (subjects, cells) in lacking.items()]
-    return lines + [f"{', '.join(names)}: {reason}" for reason, names in others.items()]
-
-
-def _lack(name: str, subjects: Sequence[str], cells: Sequence[str]) -> str:
-    needed = list(dict.fromkeys(cell for cell in cells if not cell.startswith("and ")))
-    text = ", ".join(needed[:MOST_CELLS]) + (" and more" if len(needed) > MOST_CELLS else "")
-    what = f"{name} {', '.join(s for s in subjects if s)}".strip()
-    return f"{what}: this design has no cell {text}"
 
 
 def _measured(results: Results, workload: str, kind: ContrastKind, used: Sequence[Response]) -> bool:
@@ -280,23 +239,6 @@ def _compilation_row(
     row += [cell(count(arm.counters.get(key))) for key, _ in shown]
     row += [cell(seconds(arm.compile_cold_s))] * cold + [cell(seconds(arm.compile_warm_s))] * warm
     return row
-
-
-def _dropped(results: Results, workload: str, used: Sequence[Response]) -> list[str]:
-    """Numbers that rest on fewer blocks than the study has, grouped by the blocks they use."""
-    every = {trial.block for trial in results.trials if trial.workload == workload}
-    groups: dict[tuple[str, tuple[int, ...]], list[str]] = {}
-    for effect in results.effects:
-        if effect.workload != workload or effect.estimate is None or not effect.dropped:
-            continue
-        if effect.response in used and len(effect.estimate.blocks) < len(every):
-            key = RESPONSE_NAMES[effect.response], effect.estimate.blocks
-            groups.setdefault(key, []).append(f"{KIND_WORDS[effect.kind]} {effect.subject}".strip())
-    return [
-        f"{response}, block{'s' if len(blocks) > 1 else ''} {', '.join(map(str, blocks))} only: "
-        + (", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else ""))
-        for (response, blocks), names in groups.items()
-    ]
 
 
 def _verdict_cell(verdict: EvidenceVerdict | None, *, small: bool = True) -> TableCell:

@@ -206,7 +206,8 @@ def parse_address(address: str) -> URL:
 def visible_address(address: str) -> str:
     """The address without its password."""
     url = parse_address(address)
-    return url.set(drivername="postgresql", password=None, query={}).render_as_string()
+    shown = URL.create("postgresql", url.username, host=url.host, port=url.port, database=url.database)
+    return shown.render_as_string()
 
 
 def _first_words(error: BaseException) -> str:

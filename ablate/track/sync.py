@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -227,7 +228,7 @@ class Tracker:
         return Design(kind=self._study.design, cells=(), trials=())
 
     def _failed(self, what: str) -> SyncOutcome:
-        again = f"run `ablate sync {self._study.spec_path}` later"
+        again = f"run `{shlex.join(['ablate', 'sync', self._study.spec_path])}` later"
         problem = f"{what}; trials are safe in {self._paths.records}; {again}"
         self._failure = (time.monotonic(), problem)
         return self._outcome(problem)

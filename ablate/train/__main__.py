@@ -58,11 +58,16 @@ def _trial(request_json: Path) -> None:
 
 
 def _prepare(study_json: Path) -> None:
-    from ablate.data.graph import load_graph
+    from ablate.data.graph_cache import find_ready_graph
     from ablate.records.store import read_study
 
     study = read_study(study_json)
     print(f"data: {study.data.dataset} {study.data.scale or ''}".rstrip(), flush=True)
+    if (ready := find_ready_graph(study.data)) is not None:
+        print(f"graph {ready[:12]}: ready", flush=True)
+        return
+    from ablate.data.graph import load_graph  # imports torch
+
     graph = load_graph(study.data, lambda sentence: print(sentence, flush=True))
     sizes = ", ".join(f"{name} {graph.data[name].num_nodes:,}" for name in graph.data.node_types)
     print(f"graph {graph.digest[:12]}: {sizes}", flush=True)
@@ -77,4 +82,7 @@ def _probe(request_json: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    code = main(sys.argv[1:])
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code)  # everything is written; taking the interpreter's million objects apart takes a second or two

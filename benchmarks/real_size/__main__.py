@@ -31,7 +31,7 @@ from ablate.core.paths import StudyPaths, cache_folder
 from ablate.core.record import TrialRecord
 from ablate.core.registry import make_catalog
 from ablate.core.study import Study
-from ablate.data.lookalike import read_marker
+from ablate.data.lookalike_marker import read_marker
 from ablate.design.cells import make_design
 from ablate.records.store import read_record, read_series, write_json
 from ablate.run.progress import PlainProgress

@@ -14,7 +14,8 @@ import pytest
 from ablate.core.study import DataSource
 from ablate.data import lookalike
 from ablate.data.check import check_dataset
-from ablate.data.lookalike import SCALES, make_lookalike, read_marker
+from ablate.data.lookalike import SCALES, make_lookalike
+from ablate.data.lookalike_marker import read_marker
 from ablate.data.source import open_dataset
 
 DIVISOR = 50

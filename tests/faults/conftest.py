@@ -25,3 +25,12 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     mount("-t", "tmpfs", "-o", "size=2m", "none", str(folder))
     yield folder
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@pytest.fixture(scope="session")
+def shifted_clock(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library for `LD_PRELOAD` that shifts the wall clock of a process, see `shifted_clock.c`."""
+    library = tmp_path_factory.mktemp("clock") / "shifted_clock.so"
+    source = Path(__file__).with_name("shifted_clock.c")
+    subprocess.run(["g++", "-x", "c", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
+    return library

@@ -114,7 +114,8 @@ def test_full_while_a_graph_or_a_checkpoint_is_saved(small_disk: Path) -> None:
 
     fill(small_disk, 4 * PAGE)
     checkpoint = Checkpoint(step=0, weights={"w": torch.zeros(100_000)}, state={})
-    with pytest.raises(DiskError, match="cannot write .*No space left on device; free some space"), explain_disk_errors():
+    expected = r"cannot write .*No space left on device; free some space"
+    with pytest.raises(DiskError, match=expected), explain_disk_errors():
         write_checkpoint(small_disk, checkpoint)
     assert not list(small_disk.glob("checkpoints/*"))
 

@@ -141,7 +141,7 @@ def test_the_password_is_nowhere(tmp_path: Path, cluster: Cluster) -> None:
     assert process.wait(120) == 0
     study, _, _ = make_named_run(tmp_path, "secret")
     wrong = cluster.address.replace(cluster.password, "not-the-password")
-    with pytest.raises(UserError, match="cannot be used .*password authentication failed") as caught:
+    with pytest.raises(UserError, match=r"cannot be used .*password authentication failed") as caught:
         PostgresStore(wrong, study.name, "x", 1, {})
     assert "not-the-password" not in str(caught.value)
     with pytest.raises(UserError) as caught:
@@ -153,10 +153,10 @@ def test_the_password_is_nowhere(tmp_path: Path, cluster: Cluster) -> None:
 
 
 def test_one_study_has_one_ledger_and_one_folder(tmp_path: Path, cluster: Cluster) -> None:
-    study, trials, paths = make_named_run(tmp_path, "folders")
+    study, _, paths = make_named_run(tmp_path, "folders")
     ledger = open_ledger(study, paths, cluster)
     ledger.close()
-    with pytest.raises(UserError, match="has its ledger at postgresql://ablate@127.0.0.1:.*; name it with --ledger"):
+    with pytest.raises(UserError, match=r"has its ledger at postgresql://ablate@127\.0\.0\.1:\d+/postgres; name it with"):
         open_store(study, paths)
     _, _, elsewhere = make_named_run(tmp_path / "elsewhere", "folders")
     with pytest.raises(UserError, match="whose records lie in another folder"):
@@ -179,7 +179,6 @@ def test_the_option_goes_before_the_variable_before_the_spec(
 
 def test_a_server_that_restarts_costs_nothing(tmp_path: Path) -> None:
     with running_cluster() as own:
-        study, trials, _ = make_named_run(tmp_path, "restart", blocks=1)
         worker = drive(
             tmp_path, "--study", "restart", "--blocks", "1", FAKE_SLEEP_S="4", ABLATE_LEDGER=own.address,
             ABLATE_HEARTBEAT_S="5",
@@ -206,7 +205,7 @@ def test_a_worker_that_is_cut_off_ends_its_trial_and_says_so(tmp_path: Path) -> 
         assert f"trial {trials[0].key} was ended: this worker could not reach the ledger for some time" in said
         assert not Path(f"/proc/{child}").exists()
         assert not (paths.records / trials[0].slug / "record.json").exists()
-        with pytest.raises(UserError, match=r"the ledger at postgresql://.* cannot be used \(connection to server .*refused"):
+        with pytest.raises(UserError, match=r"the ledger at postgresql://.* cannot be used \(connection to .*refused"):
             open_store(study, paths, address=own.address)
         own.start()
         design = make_run(tmp_path, name="cut", blocks=1)[1]

@@ -31,7 +31,8 @@ def make(width: int = 3, steps: int = 0):
 def test_a_file_gives_back_what_was_taken_and_holds_only_tensors(tmp_path):
     taken = take_checkpoint(*make(steps=3), step=20)
     path = write_checkpoint(tmp_path, taken)
-    assert path == tmp_path / "checkpoints" / "step-000020.pt" and [p.name for p in path.parent.iterdir()] == [path.name]
+    assert path == tmp_path / "checkpoints" / "step-000020.pt"
+    assert [other.name for other in path.parent.iterdir()] == [path.name]
     read = read_checkpoint(tmp_path, 20)
     assert set(read.weights) == {"0.weight", "0.bias", "1.weight", "1.bias", "1.running_mean", "1.running_var",
                                  "1.num_batches_tracked"}
@@ -75,7 +76,8 @@ def test_training_goes_on_as_if_it_had_never_stopped(trained):
 
 
 def test_another_model_is_refused_by_name():
-    with pytest.raises(StoredDataError, match=re.escape("before step 4 belongs to another model (it differs in 0.bias)")):
+    text = "before step 4 belongs to another model (it differs in 0.bias)"
+    with pytest.raises(StoredDataError, match=re.escape(text)):
         restore_checkpoint(take_checkpoint(*make(3), step=4), *make(5))
 
 

@@ -1,0 +1,69 @@
+"""Results of a workload -> what its numbers lack: those that no cell identifies, and the blocks left out of others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ablate.analysis.results import Response, Results
+from ablate.analysis.sentences import RESPONSE_NAMES
+from ablate.core.contrast import ContrastKind
+
+KIND_WORDS: Mapping[ContrastKind, str] = {
+    "total": "total",
+    "compile": "compile term",
+    "optimization": "Shapley value of",
+    "layer": "Shapley value of the layer",
+    "interaction": "pair",
+    "moebius": "Moebius term of",
+    "lack-of-fit": "lack of fit",
+    "level": "level",
+    "leave-one-out": "leaving out one of",
+    "add-one-in": "adding one of",
+    "ladder": "ladder steps",
+    "eager-optimization": "in eager mode",
+    "a/a": "noise floor from a second measurement of",
+}
+LACKS = "this design lacks "
+MOST_CELLS = 8
+
+
+def unidentified_numbers(results: Results, workload: str, used: Sequence[Response]) -> list[str]:
+    """What the design or missing trials leave open, one line per kind of number (and reason)."""
+    lacking: dict[str, tuple[list[str], list[str]]] = {}
+    others: dict[str, list[str]] = {}
+    for effect in results.effects:
+        if effect.workload != workload or effect.response not in used[:1] or not effect.refused:
+            continue
+        name = KIND_WORDS[effect.kind]
+        if effect.refused.startswith(LACKS):
+            subjects, cells = lacking.setdefault(name, ([], []))
+            subjects.append(effect.subject)
+            cells += effect.refused.removeprefix(LACKS).split(", ")
+        else:
+            others.setdefault(effect.refused, []).append(f"{name} {effect.subject}".strip())
+    lines = [_lack(name, subjects, cells) for name, (subjects, cells) in lacking.items()]
+    return lines + [f"{', '.join(names)}: {reason}" for reason, names in others.items()]
+
+
+def dropped_blocks(results: Results, workload: str, used: Sequence[Response]) -> list[str]:
+    """Numbers that rest on fewer blocks than the study has, grouped by the blocks they use."""
+    every = {trial.block for trial in results.trials if trial.workload == workload}
+    groups: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+    for effect in results.effects:
+        if effect.workload != workload or effect.estimate is None or not effect.dropped:
+            continue
+        if effect.response in used and len(effect.estimate.blocks) < len(every):
+            key = RESPONSE_NAMES[effect.response], effect.estimate.blocks
+            groups.setdefault(key, []).append(f"{KIND_WORDS[effect.kind]} {effect.subject}".strip())
+    return [
+        f"{response}, block{'s' if len(blocks) > 1 else ''} {', '.join(map(str, blocks))} only: "
+        + (", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else ""))
+        for (response, blocks), names in groups.items()
+    ]
+
+
+def _lack(name: str, subjects: Sequence[str], cells: Sequence[str]) -> str:
+    needed = list(dict.fromkeys(cell for cell in cells if not cell.startswith("and ")))
+    text = ", ".join(needed[:MOST_CELLS]) + (" and more" if len(needed) > MOST_CELLS else "")
+    what = f"{name} {', '.join(s for s in subjects if s)}".strip()
+    return f"{what}: this design has no cell {text}"

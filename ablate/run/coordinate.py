@@ -1,0 +1,96 @@
+"""A study and workers that are started elsewhere -> the study trained by them, this process only looks on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from ablate.core.cell import Design, PlannedTrial
+from ablate.core.disk import explain_disk_errors
+from ablate.core.errors import UserError
+from ablate.core.paths import StudyPaths
+from ablate.core.study import Study
+from ablate.run.executors import Crew
+from ablate.run.ledger import Ledger
+from ablate.run.open_ledger import find_address, open_store
+from ablate.run.outcome import RunOutcome, summarize
+from ablate.run.planning import select_parity, select_trials
+from ablate.run.progress import Progress
+from ablate.run.signals import stop_signals_interrupt
+from ablate.run.storage import store_plan
+
+LOOK_S = 1.0
+
+
+def coordinate(
+    study: Study,
+    design: Design,
+    paths: StudyPaths,
+    progress: Progress,
+    start: Callable[[], Crew],
+    *,
+    retry_failed: bool = False,
+    workloads: Sequence[str] | None = None,
+    ledger: str | None = None,
+) -> RunOutcome:
+    """Enqueue the trials of a study, start workers and wait until they are done.
+
+    Args:
+        study: The study.
+        design: Cells and trials.
+        paths: Where everything goes; the workers reach it under the same path.
+        progress: Where progress is shown.
+        start: Starts the workers.
+        retry_failed: Train trials again that ended without completing.
+        workloads: Only these workloads; None = all.
+        ledger: Address of the ledger; None as `find_address` says.
+
+    Raises:
+        UserError: all workers have ended and trials are left, with what the workers said.
+    """
+    started = time.monotonic()
+    wanted = (*select_trials(study, design, workloads), *select_parity(study, design, workloads))
+    with explain_disk_errors(paths.root, " with --runs"), stop_signals_interrupt():
+        store_plan(study, design, paths)
+        entries = Ledger(study, paths, store=open_store(study, paths, address=find_address(study, ledger)))
+        try:
+            entries.enqueue(wanted, retry_failed=retry_failed)
+        finally:
+            entries.close()
+        before = {trial.key for trial in wanted if _has_ended(paths, trial)}
+        crew = start()
+        interrupted = False
+        try:
+            _look_on(crew, paths, wanted, progress)
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            crew.stop()
+        trained = [trial for trial in wanted if trial.key not in before and _has_ended(paths, trial)]
+        return summarize(paths, wanted, trained, interrupted, time.monotonic() - started)
+
+
+def _look_on(crew: Crew, paths: StudyPaths, wanted: Sequence[PlannedTrial], progress: Progress) -> None:
+    told = ""
+    while True:
+        running, ended = crew.running(), sum(_has_ended(paths, trial) for trial in wanted)
+        text = f"{ended} of {len(wanted)} trials have ended; {running} workers"
+        if text != told:
+            told = text
+            progress.note(text)
+        if not running:
+            break
+        time.sleep(LOOK_S)
+    problems = crew.problems()
+    for problem in problems:
+        progress.note(problem)
+    if ended < len(wanted):
+        said = "; ".join(dict.fromkeys(problems)) or "they were told to stop"
+        raise UserError(
+            f"all workers have ended and {len(wanted) - ended} of {len(wanted)} trials are left ({said}); run again to "
+            "go on, every finished trial is kept"
+        )
+
+
+def _has_ended(paths: StudyPaths, trial: PlannedTrial) -> bool:
+    return (paths.records / trial.slug / "record.json").exists()

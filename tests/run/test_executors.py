@@ -1,0 +1,132 @@
+"""Workers that an executor starts: processes of this host, submitit's local executor, a Ray of one node."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ablate.core.errors import UserError
+from ablate.core.paths import StudyPaths
+from ablate.run.coordinate import coordinate
+from ablate.run.executors import ExecutorName, Workers, _check_database, start_workers
+from ablate.run.outcome import RunOutcome
+from ablate.run.progress import SilentProgress
+from run_parts import HERE, make_run, read_log, wait_until
+
+
+class Notes(SilentProgress):
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.lines.append(text)
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE.parent), str(HERE)]))
+
+
+def make_workers(folder: Path, paths: StudyPaths, **changes: Any) -> Workers:
+    fields: dict[str, Any] = {
+        "command": (sys.executable, str(HERE / "drive_study.py"), str(folder)),
+        "number": 2,
+        "folder": paths.root / "workers",
+        "device": "cpu",
+        "num_cpus": 1,
+        "shares_database": False,
+        "options": {},
+    }
+    return Workers(**{**fields, **changes})
+
+
+def coordinate_with(
+    name: ExecutorName, folder: Path, progress: SilentProgress | None = None, **changes: Any
+) -> RunOutcome:
+    study, design, paths = make_run(folder)
+    workers = make_workers(folder, paths, **changes)
+    return coordinate(study, design, paths, progress or SilentProgress(), lambda: start_workers(name, workers))
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("local", {}), ("submitit", {"cluster": "local"}), pytest.param("ray", {}, marks=pytest.mark.slow)],
+)
+def test_an_executor_hands_out_workers_and_the_ledger_the_trials(
+    name: ExecutorName, options: dict[str, str], tmp_path: Path
+) -> None:
+    notes = Notes()
+    outcome = coordinate_with(name, tmp_path, notes, options=options)
+    assert (outcome.planned, outcome.completed, outcome.trained, outcome.exit_code) == (6, 6, 6, 0)
+    starts = read_log(tmp_path, "start")
+    assert len(starts) == 6 == len(set(starts))
+    assert notes.lines[-1] == "6 of 6 trials have ended; 0 workers"
+    again = coordinate_with(name, tmp_path, options=options)
+    assert (again.completed, again.trained) == (6, 0)
+
+
+@pytest.mark.parametrize(("name", "options"), [("local", {}), ("submitit", {"cluster": "local"})])
+def test_workers_that_fail_are_named(name: ExecutorName, options: dict[str, str], tmp_path: Path) -> None:
+    command = (sys.executable, "-c", "raise SystemExit(7)")
+    with pytest.raises(UserError, match=r"6 of 6 trials are left \(a worker ended with exit code 7; see /.*run again"):
+        coordinate_with(name, tmp_path, command=command, options=options)
+
+
+@pytest.mark.parametrize(("name", "options"), [("local", {}), ("submitit", {"cluster": "local"})])
+def test_an_interrupt_stops_the_workers_and_their_trials(
+    name: ExecutorName, options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_SLEEP_S", "120")
+
+    def interrupt() -> None:
+        wait_until(lambda: len(read_log(tmp_path, "start")) >= 1, seconds=90)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    outcome = coordinate_with(name, tmp_path, options=options)
+    assert (outcome.interrupted, outcome.completed, outcome.exit_code) == (True, 0, 3)
+    pid = int((tmp_path / "log.txt").read_text().splitlines()[-1].split()[1])
+    wait_until(lambda: not Path(f"/proc/{pid}").exists(), seconds=30)
+    monkeypatch.setenv("FAKE_SLEEP_S", "0.01")
+    assert coordinate_with(name, tmp_path, options=options).completed == 6
+
+
+def test_workers_of_several_hosts_need_a_database(tmp_path: Path) -> None:
+    _, _, paths = make_run(tmp_path)
+    with pytest.raises(UserError, match="workers of SLURM need a ledger that all hosts reach: --ledger postgresql"):
+        _check_database(make_workers(tmp_path, paths), "SLURM")
+    _check_database(make_workers(tmp_path, paths, shares_database=True), "SLURM")
+
+
+def test_an_unknown_option_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="--executor-option: .*no_such_thing"):
+        coordinate_with("submitit", tmp_path, options={"cluster": "local", "no_such_thing": "1"})
+    with pytest.raises(UserError, match="--executor-option slurm_partition: Ray takes none"):
+        coordinate_with("ray", tmp_path, options={"slurm_partition": "gpu"})
+
+
+@pytest.mark.parametrize(("name", "extra"), [("submitit", "slurm"), ("ray", "ray")])
+def test_an_executor_that_is_not_installed_says_which_extra_it_is(
+    name: ExecutorName, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(UserError, match=rf"pip install 'ablate-study\[{extra}\]'"):
+        coordinate_with(name, tmp_path)
+
+
+def test_the_last_look_waits_for_workers_that_end_by_themselves(tmp_path: Path) -> None:
+    _, _, paths = make_run(tmp_path)
+    sleeper = (sys.executable, "-c", "import time; time.sleep(1)")
+    crew = start_workers("local", make_workers(tmp_path, paths, command=sleeper))
+    started = time.monotonic()
+    assert crew.running() == 2
+    crew.wait()
+    assert (crew.running(), crew.problems()) == (0, [])
+    assert time.monotonic() - started > 0.5
