@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from ablate.core.study import DataSource
 from ablate.data.graph_cache import is_known_lookalike, lookalike_folder, lookalike_scale
 
 HUB_PREFIX = "stanford-star/relbench-v1"
+SAY_EVERY_S = 15.0
 OLDEST, NEWEST = pd.Timestamp("2000-01-01"), pd.Timestamp("2035-01-01")
 
 
@@ -60,8 +62,12 @@ def _provide_lookalike(source: DataSource, announce: Callable[[str], None]) -> N
         return
     from ablate.data.lookalike import make_lookalike
 
+    said_at = time.monotonic()
+
     def on_week(week: int, weeks: int) -> None:
-        if week % 10 == 0:
+        nonlocal said_at
+        if time.monotonic() - said_at >= SAY_EVERY_S:
+            said_at = time.monotonic()
             announce(f"look-alike {lookalike_scale(source)}: {week} of {weeks} weeks of sales")
 
     make_lookalike(lookalike_folder(source), lookalike_scale(source), source.seed, on_week)

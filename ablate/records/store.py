@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,7 +25,7 @@ T = TypeVar("T")
 SERIES_COLUMNS = ("step", "epoch", "loss", "lr", "step_s", "loader_wait_s")
 PARITY_COLUMNS = ("run", "window", "step", "loss", "grad_norm", "lr", "weights", "mask")
 PREDICTION_COLUMNS = ("run", "row", "rank", "value")
-DAMAGED_TABLE = (pa.ArrowException, OSError, KeyError, UnicodeDecodeError)  # what pyarrow raises, a lost column included
+DAMAGED_TABLE = (pa.ArrowException, OSError, KeyError, UnicodeDecodeError)  # what pyarrow raises, for a lost column too
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -144,8 +145,11 @@ def read_columns(folder: Path, *names: str) -> dict[str, Any]:
 
 
 def read_study(path: Path) -> Study:
-    """Read the resolved study that a run wrote."""
-    return read_json(path, Study)
+    """Read the resolved study that a run wrote; margins that an older version kept by workload come back by task."""
+    study = read_json(path, Study)
+    tasks = {choice.name: choice.info.task for choice in study.workloads}
+    margin = {tasks.get(name, name): value for name, value in study.equivalence.margin.items()}
+    return replace(study, equivalence=replace(study.equivalence, margin=margin))
 
 
 def read_design(path: Path) -> Design:

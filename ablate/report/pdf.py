@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tempfile
 import unicodedata
@@ -19,6 +20,7 @@ from ablate.core.errors import AblateError, StoredDataError
 from ablate.core.paths import StudyPaths
 from ablate.report.document import make_document
 
+MOST_LAYOUTS = 3
 BIDI_CONTROLS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
@@ -90,16 +92,34 @@ def _escape(letter: str) -> str:
 def _compile(template: Path) -> bytes:
     """Run typst on the template; its data lie beside it as JSON and are printed, never evaluated.
 
-    PDF/UA-1 refuses a letter that no bundled font has (an emoji in a name); then the same pages are made without it.
+    PDF/UA-1 refuses letters that no bundled font has (an emoji in a name) and lists them: they become their escapes.
+    Where it still refuses, the same pages are made without that standard.
     """
-    try:
-        return _typst(template, "ua-1")
-    except typst.TypstError:
-        pass
+    data = template.with_name("data.json")
+    for _ in range(MOST_LAYOUTS):
+        try:
+            return _typst(template, "ua-1")
+        except typst.TypstError as error:
+            text = data.read_text(encoding="utf-8")
+            hidden = {letter for letter in _undisplayable(error) if letter in text}
+            if not hidden:
+                break
+            data.write_text(text.translate({ord(x): _escaped_in_json(x) for x in hidden}), encoding="utf-8")
     try:
         return _typst(template, None)
     except typst.TypstError as error:
         raise AblateError(f"the report cannot be laid out: {error}") from error
+
+
+def _undisplayable(error: typst.TypstError) -> set[str]:
+    """The letters, ASCII apart, that typst could not display."""
+    texts = re.findall(r'the text `"(.+?)"` could not be displayed', str(error.diagnostic))
+    return {letter for text in texts for letter in text if not letter.isascii()}
+
+
+def _escaped_in_json(letter: str) -> str:
+    """The escape of a letter (`\\u6f22`), as it is written inside a JSON text."""
+    return json.dumps(letter.encode("unicode_escape").decode("ascii"))[1:-1]
 
 
 def _typst(template: Path, standard: Literal["ua-1"] | None) -> bytes:

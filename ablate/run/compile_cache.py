@@ -29,12 +29,13 @@ STARTED_BY = "started-by.json"
 
 @dataclass(frozen=True, kw_only=True)
 class StartedBy:
-    """The trial that started cold in a folder, and the versions whose change makes what it compiled worthless."""
+    """The trial that started cold in a folder, and what it compiled for: elsewhere that is worthless."""
 
     slug: str
     attempt: int
     python: str
     torch: str
+    machine: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +53,18 @@ class CompileCache:
     remove: Literal["never", "unless completed", "always"] = "never"
 
 
-def open_cache(policy: CachePolicy, trial: PlannedTrial, attempt: int, paths: StudyPaths) -> CompileCache:
-    """Prepare the compile cache of a trial whose lease is held."""
+def open_cache(
+    policy: CachePolicy, trial: PlannedTrial, attempt: int, paths: StudyPaths, machine: str = ""
+) -> CompileCache:
+    """Prepare the compile cache of a trial whose lease is held.
+
+    Args:
+        policy: As the study says.
+        trial: The trial.
+        attempt: Which attempt of it.
+        paths: Files of the study, perhaps shared by several hosts.
+        machine: Host and device; what was compiled on another one does not make a warm start.
+    """
     root = paths.compile_cache / "parity" if trial.purpose == "parity" else paths.compile_cache
     if trial.cell.cell.execution == "eager":
         return CompileCache(folder=root / "eager", state="not-compiled")
@@ -63,11 +74,11 @@ def open_cache(policy: CachePolicy, trial: PlannedTrial, attempt: int, paths: St
     if policy == "none":
         return CompileCache(folder=_wiped(root / "fresh" / trial.slug), state="cold", remove="always")
     cell = root / re.sub(r"[^A-Za-z0-9_.-]+", "-", trial.workload) / _digest(trial.cell.effective_key)
-    filled = None if trial.block == 0 else _find_filled(cell, paths)
+    filled = None if trial.block == 0 else _find_filled(cell, paths, machine)
     if filled is not None:
         return CompileCache(folder=filled, state="warm")
     folder = _wiped(cell / f"b{trial.block:02d}-attempt-{attempt}")
-    write_json(folder / STARTED_BY, _started_by(trial.slug, attempt))
+    write_json(folder / STARTED_BY, _started_by(trial.slug, attempt, machine))
     return CompileCache(folder=folder, state="cold", remove="unless completed")
 
 
@@ -77,12 +88,15 @@ def close_cache(cache: CompileCache, *, completed: bool) -> None:
         shutil.rmtree(cache.folder, ignore_errors=True)
 
 
-def _find_filled(cell: Path, paths: StudyPaths) -> Path | None:
-    """The folder of the earliest cold start of a cell that completed with today's Python and torch."""
+def _find_filled(cell: Path, paths: StudyPaths, machine: str) -> Path | None:
+    """The folder of the earliest cold start of a cell that completed here with today's Python and torch."""
     for path in sorted(cell.glob(f"*/{STARTED_BY}")):
-        found = read_json(path, StartedBy)
+        try:
+            found = read_json(path, StartedBy)
+        except FileNotFoundError:  # another worker has just removed it: its trial failed
+            continue
         record_folder = paths.records / found.slug
-        if found != _started_by(found.slug, found.attempt) or not (record_folder / "record.json").exists():
+        if found != _started_by(found.slug, found.attempt, machine) or not (record_folder / "record.json").exists():
             continue
         record = read_record(record_folder)
         if record.completed and (record.cache_state, record.identity.attempt) == ("cold", found.attempt):
@@ -90,12 +104,14 @@ def _find_filled(cell: Path, paths: StudyPaths) -> Path | None:
     return None
 
 
-def _started_by(slug: str, attempt: int) -> StartedBy:
+def _started_by(slug: str, attempt: int, machine: str) -> StartedBy:
     try:
         torch_version = metadata.version("torch")
     except metadata.PackageNotFoundError:
         torch_version = "absent"
-    return StartedBy(slug=slug, attempt=attempt, python=sys.version.split()[0], torch=torch_version)
+    return StartedBy(
+        slug=slug, attempt=attempt, python=sys.version.split()[0], torch=torch_version, machine=machine
+    )
 
 
 def _wiped(folder: Path) -> Path:

@@ -153,7 +153,8 @@ class _Runner:
         cache = None
         try:
             reference = find_reference(claim.trial, self.wanted, self.paths)
-            cache = open_cache(self.study.compile_cache, claim.trial, claim.attempt, self.paths)
+            machine = f"{self.worker['host']}, {self.worker['device']}"
+            cache = open_cache(self.study.compile_cache, claim.trial, claim.attempt, self.paths, machine)
             self._tell_start(claim.trial, cache.state)
             record = run_child(self.study, self._launch(ledger, claim, cache, lock, folder, reference))
         except TrialError as error:

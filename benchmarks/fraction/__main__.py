@@ -1,4 +1,5 @@
-"""`python -m benchmarks.fraction RUNS/STUDY [--output FOLDER]` -> both reports as text, and whether they agree.
+"""`python -m benchmarks.fraction RUNS/STUDY [--blocks 5-9] [--output FOLDER]` -> both reports as text, and whether they
+agree.
 
 STUDY is the folder of a factorial study. The fraction is taken from a subset of the same records; nothing is trained.
 Exit code 1 when an effect of the fraction disagrees with the full one.
@@ -9,12 +10,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ablate.analysis.comparable import Trial
 from ablate.analysis.results import Effect, Results
 from ablate.core.errors import AblateError
 from ablate.core.paths import StudyPaths
+from ablate.core.study import Study
 from ablate.records.store import read_design, read_records, read_study
 from benchmarks.fraction.agreement import KINDS, Agreement, agreements, analyze_both
 
@@ -26,20 +29,25 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fraction", description=__doc__)
     parser.add_argument("study", type=Path, help="folder of a factorial study, e.g. runs/hm-full")
     parser.add_argument("--output", type=Path, help="folder for full.txt, fraction.txt, agreement.txt")
+    parser.add_argument("--blocks", type=block_range, help="only these blocks, first-last: a repetition with new seeds")
     options = parser.parse_args()
     paths = StudyPaths(root=options.study, report=options.study)
     try:
         study, design = read_study(paths.study_json), read_design(paths.design_json)
-        trials = [Trial(record=record, folder=folder) for folder, record in read_records(paths.records)]
+        trials = [Trial(record=record, folder=folder) for folder, record in read_records(paths.records)
+                  if record.identity.purpose == "timed"
+                  and (options.blocks is None or record.identity.block in options.blocks)]
+        study = only_what_ran(study, trials)
         full, fraction = analyze_both(study, design, trials)
         rows = list(agreements(study, design, trials))
+        when = trained_when(trials)
     except (AblateError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
     texts = {
-        "full.txt": "\n".join(report_lines(full, "full factorial")),
+        "full.txt": "\n".join(report_lines(full, f"full factorial, {when}")),
         "fraction.txt": "\n".join(
-            report_lines(fraction, "half fraction, from a subset of the same records", noise=full)
+            report_lines(fraction, f"half fraction, from a subset of the same records, {when}", noise=full)
         ),
         "agreement.txt": "\n".join(agreement_lines(rows)),
     }
@@ -51,6 +59,25 @@ def main() -> int:
     return 1 if any(row.agrees is False for row in rows) else 0
 
 
+def block_range(text: str) -> range:
+    """Read `first-last`, both included."""
+    first, last = (int(part) for part in text.split("-"))
+    return range(first, last + 1)
+
+
+def only_what_ran(study: Study, trials: Sequence[Trial]) -> Study:
+    """The study without the workloads that have no trial here."""
+    ran = {trial.record.identity.workload for trial in trials}
+    return replace(study, workloads=tuple(choice for choice in study.workloads if choice.name in ran))
+
+
+def trained_when(trials: Sequence[Trial]) -> str:
+    """When the trials were trained, to the minute (UTC)."""
+    first = min(trial.record.started_at for trial in trials)
+    last = max(trial.record.ended_at for trial in trials)
+    return f"trained {first[:16]} to {last[:16]} UTC"
+
+
 def report_lines(results: Results, title: str, *, noise: Results | None = None) -> Iterator[str]:
     """One report as text: what each optimization did, the A/A interval, the rule for the fraction.
 
@@ -59,9 +86,10 @@ def report_lines(results: Results, title: str, *, noise: Results | None = None) 
     """
     study = results.study
     done = sum(trial.completed for trial in results.trials)
+    blocks = sorted({trial.block for trial in results.trials if not trial.not_run})
     yield f"{study.name}: {title}"
     yield (
-        f"{results.num_keys} trials a block, {study.blocks} blocks, {done} of {len(results.trials)} trials completed; "
+        f"{results.num_keys} trials a block, blocks {blocks[0]} to {blocks[-1]}, {done} trials completed; "
         f"off means {', '.join(dict.fromkeys(f.off_means for f in study.factors))}; device {study.device} "
         f"({results.environment.get('device_name', 'unknown')}); data {study.data.dataset} {study.data.scale or ''}"
     )

@@ -103,14 +103,14 @@ def test_a_damaged_graph_is_made_again(tmp_path, monkeypatch):
     said: list[str] = []
     first = load_graph(TINY, said.append)
     load_graph(TINY, said.append)
-    assert len(said) == 1  # the second time comes from the cache
+    assert sum(line.startswith("materializing") for line in said) == 1  # the second time comes from the cache
     tensors = tmp_path / "graphs" / first.digest / "tensors.pt"
     content = bytearray(tensors.read_bytes())
     content[len(content) // 2] ^= 0xFF
     shutil.copy(tensors, tmp_path / "whole.pt")
     tensors.write_bytes(bytes(content))
     again = load_graph(TINY, said.append)
-    assert len(said) == 2
+    assert sum(line.startswith("materializing") for line in said) == 2
     assert again.digest == first.digest
     assert torch.equal(again.data["transactions"].time, tiny_graph().data["transactions"].time)
 

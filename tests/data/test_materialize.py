@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -105,3 +108,32 @@ def test_a_missing_column_is_named():
     types["customer"]["shoe_size"] = "numerical"
     with pytest.raises(UserError, match=r"table customer .* lacks the columns shoe_size"):
         materialize(dataset, types)
+
+
+PEAK = """
+import resource, sys
+from pathlib import Path
+import relbench
+from ablate.data import lookalike
+from ablate.data.edges import sort_all_columns
+from ablate.data.graph import column_types
+from ablate.data.materialize import materialize
+scale = lookalike.Scale(num_customers=20_000, num_articles=2_000, num_transactions=int(sys.argv[1]))
+lookalike.SCALES = {**lookalike.SCALES, "real": scale}
+dataset = relbench.load_dataset(lookalike.make_lookalike(Path(sys.argv[2]), "real"))
+data, _ = materialize(dataset, column_types(dataset.manifest.name), 200_000)
+columns = sort_all_columns(data)
+print(data["transactions"].tf.num_rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+@pytest.mark.slow
+def test_memory_is_that_of_the_graph_and_little_more(tmp_path):
+    """A transaction takes 188 bytes: 76 of features and time, 64 of edges in four directions, 48 of columns."""
+    found: list[list[int]] = []
+    for rows in (300_000, 2_300_000):
+        command = [sys.executable, "-W", "ignore", "-c", PEAK, str(rows), str(tmp_path / str(rows))]
+        printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        found.append([int(word) for word in printed.split()])
+    (few, small), (many, large) = found
+    assert (large - small) / (many - few) < 350

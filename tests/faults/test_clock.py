@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from datetime import datetime
@@ -30,7 +31,7 @@ def test_the_shifted_clock_is_one(shifted_clock: Path) -> None:
     assert later[2] - now[2] == pytest.approx(0, abs=60)
 
 
-@pytest.mark.parametrize("shift_s", [-HOUR_S, 7 * 24 * HOUR_S])
+@pytest.mark.parametrize("shift_s", [-HOUR_S, pytest.param(7 * 24 * HOUR_S, marks=pytest.mark.slow)])
 def test_the_clock_jumps_in_every_process(shifted_clock: Path, tmp_path: Path, shift_s: int) -> None:
     """In the runner before its first trial; each trial inherits a clock that jumps again, in its middle."""
     spec = write_spec(tmp_path)
@@ -58,8 +59,6 @@ def test_times_of_a_real_trial_are_real(shifted_clock: Path, tmp_path: Path) -> 
                            record_folder=str(tmp_path), cache_state="not-compiled")  # fmt: skip
     write_json(tmp_path / "study.json", study)
     write_json(tmp_path / "request.json", request)
-    import os
-
     environment = {**os.environ, "LD_PRELOAD": str(shifted_clock), "CLOCK_SHIFT_S": str(-HOUR_S),
                    "CLOCK_SHIFT_AFTER_S": "8"}  # fmt: skip
     command = [sys.executable, "-m", "ablate.train", "trial", str(tmp_path / "request.json")]

@@ -59,6 +59,7 @@ def first(study_folder: Path) -> dict[str, bytes]:
     return files
 
 
+@pytest.mark.slow
 def test_again_in_the_same_folder(study_folder: Path, first: dict[str, bytes]) -> None:
     assert_same(first, make_reports(study_folder, PYTHONHASHSEED="2"))
 

@@ -120,3 +120,12 @@ def test_shared_is_one_folder_and_eager_has_none(tmp_path: Path) -> None:
     assert {open_cache(policy, eager, 1, paths).state for policy in ("per-cell", "shared", "none")} == {
         "not-compiled"
     }  # type: ignore[arg-type]
+
+
+def test_what_another_machine_has_compiled_is_no_warm_start(tmp_path: Path) -> None:
+    first, paths = planned(tmp_path, "naive")
+    second, _ = planned(tmp_path, "naive", block=1)
+    open_cache("per-cell", first, 1, paths, "gpu-1, H200")
+    end_trial(first, paths, "cold")
+    assert open_cache("per-cell", second, 1, paths, "gpu-2, L4").state == "cold"
+    assert open_cache("per-cell", second, 2, paths, "gpu-1, H200").state == "warm"

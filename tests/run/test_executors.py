@@ -106,7 +106,7 @@ def test_workers_of_several_hosts_need_a_database(tmp_path: Path) -> None:
 
 
 def test_an_unknown_option_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="--executor-option: .*no_such_thing"):
+    with pytest.raises(UserError, match=r"--executor-option: .*no_such_thing"):
         coordinate_with("submitit", tmp_path, options={"cluster": "local", "no_such_thing": "1"})
     with pytest.raises(UserError, match="--executor-option slurm_partition: Ray takes none"):
         coordinate_with("ray", tmp_path, options={"slurm_partition": "gpu"})

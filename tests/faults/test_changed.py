@@ -1,0 +1,60 @@
+"""What changes between two runs of a study: a spec is refused or is another study, other versions are never pooled."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from fault_parts import SPEC, call_ablate, write_spec
+from run_parts import read_log
+
+OLDER_PYTHON = """
+import platform
+platform.python_version = lambda: "3.0.0"
+"""
+
+
+def records(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.glob("runs/*/records/*/record.json")}
+
+
+def test_an_edited_spec_is_refused_and_starts_anew_under_another_name(tmp_path: Path) -> None:
+    assert call_ablate(tmp_path, "run", write_spec(tmp_path), "--no-report").returncode == 0
+    before = records(tmp_path)
+    edited = SPEC.replace("steps_per_epoch: 4", "steps_per_epoch: 5")
+    refused = call_ablate(tmp_path, "run", write_spec(tmp_path, edited), "--no-report")
+    assert refused.returncode == 1 and records(tmp_path) == before
+    assert "(changed: timing); rename the study in the spec or use another folder with --runs" in refused.stderr
+    renamed = write_spec(tmp_path, edited.replace("study: small", "study: other"))
+    assert call_ablate(tmp_path, "run", renamed, "--no-report").returncode == 0
+    after = records(tmp_path)
+    assert before.items() <= after.items() and len(after) == 6
+    assert len({json.loads(content)["identity"]["study_hash"] for content in after.values()}) == 2
+
+
+def test_an_edited_optimization_of_ones_own_is_another_study(tmp_path: Path) -> None:
+    own = (Path(__file__).parents[1] / "endtoend" / "flush_denormal.py").read_text(encoding="utf-8")
+    (tmp_path / "own.py").write_text(own, encoding="utf-8")
+    spec = write_spec(tmp_path, SPEC.replace("tensor_lr: both", "own.py: both"))
+    assert call_ablate(tmp_path, "run", spec, "--no-report").returncode == 0
+    before = records(tmp_path)
+    (tmp_path / "own.py").write_text(own + "\n# changed\n", encoding="utf-8")
+    refused = call_ablate(tmp_path, "run", spec, "--no-report", "--blocks", 2)
+    assert (refused.returncode, "(changed: factors)" in refused.stderr) == (1, True), refused.stderr
+    assert records(tmp_path) == before
+
+
+def test_a_block_begun_with_other_versions_is_not_gone_on_with(tmp_path: Path) -> None:
+    """Two trials of a block with one Python, the third with another: refused by name, and the records stay."""
+    run = ("run", write_spec(tmp_path), "--no-report")
+    assert call_ablate(tmp_path, *run, before=OLDER_PYTHON).returncode == 0
+    shutil.rmtree(sorted(tmp_path.glob("runs/*/records/*/"))[0])
+    before = records(tmp_path)
+    refused = call_ablate(tmp_path, *run)
+    assert (refused.returncode, records(tmp_path)) == (1, before), refused.stderr
+    assert "(python 3.0.0 there, " in refused.stderr and "a block never mixes them" in refused.stderr
+    assert "--restart-blocks" in refused.stderr
+    assert call_ablate(tmp_path, *run, before=OLDER_PYTHON).returncode == 0
+    assert before.items() <= records(tmp_path).items() and len(records(tmp_path)) == 3
+    assert len(read_log(tmp_path, "start")) == 4
