@@ -13,7 +13,7 @@ MOST_SHOWN = 12
 MOST_NAMES = 10
 WIDTH = 100
 UNPRINTABLE = re.compile(r"[^\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-PASSWORD = re.compile(r"(?<=://)[^/@\s]*:[^@\s]*(?=@)")  # user and password of an address
+PASSWORD = re.compile(r"(?<=://)[^/@\s]*:[^@\s]*(?=@)|(?<=password=)[^&\s]+")  # in the address of a server
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,9 +67,14 @@ def did_you_mean(word: object, known: Iterable[str]) -> str:
 
 
 def clean(text: str, limit: int = 60) -> str:
-    """Make a piece of a spec safe to print: unprintable characters replaced, cut at `limit` characters."""
-    safe = UNPRINTABLE.sub("?", text)
+    """Make a piece of a spec safe to print: unprintable characters and passwords replaced, cut at `limit`."""
+    safe = _without_passwords(UNPRINTABLE.sub("?", text))
     return safe if len(safe) <= limit else safe[: limit - 1] + "…"
+
+
+def _without_passwords(text: str) -> str:
+    """The same text, as long as before."""
+    return PASSWORD.sub(lambda found: "*" * len(found[0]), text)
 
 
 def _plain(name: str) -> str:
@@ -88,6 +93,6 @@ def _block(fault: Fault, path: str, lines: Sequence[str]) -> str:
     head = f"{path}:{position.line}:{position.column}: {fault.text}"
     if position.line > len(lines) or not lines[position.line - 1].strip():
         return head
-    line = PASSWORD.sub(lambda found: "*" * len(found[0]), UNPRINTABLE.sub(" ", lines[position.line - 1]))
+    line = _without_passwords(UNPRINTABLE.sub(" ", lines[position.line - 1]))
     start = max(0, position.column - WIDTH // 2) if len(line) > WIDTH else 0
     return f"{head}\n    {line[start : start + WIDTH].rstrip()}\n    {' ' * (position.column - 1 - start)}^"

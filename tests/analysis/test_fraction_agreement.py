@@ -49,12 +49,19 @@ def test_both_reports_and_their_agreement(
     agreement = (tmp_path / "out" / "agreement.txt").read_text()
     assert word in agreement
     full, fraction = ((tmp_path / "out" / f"{name}.txt").read_text() for name in ("full", "fraction"))
-    assert "20 trials a block, 5 blocks, 100 of 100 trials completed" in full
-    assert "9 trials a block, 5 blocks, 45 of 45 trials completed" in fraction
+    assert "20 trials a block, blocks 0 to 4, 100 trials completed" in full
+    assert "9 trials a block, blocks 0 to 4, 45 trials completed" in fraction
     for text in (full, fraction):
         assert "A/A           eager" in text and "sync_free" in text
     assert "fold-over rule" in fraction and "fold-over rule" not in full
     assert agreement in capsys.readouterr().out
+
+
+def test_a_range_of_blocks_is_compared_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = folder(tmp_path, 0.0)
+    monkeypatch.setattr(sys, "argv", ["fraction", str(root), "--blocks", "1-3", "--output", str(tmp_path / "out")])
+    benchmark.main()
+    assert "blocks 1 to 3, 60 trials completed" in (tmp_path / "out" / "full.txt").read_text()
 
 
 def test_a_folder_without_a_study_is_one_sentence(

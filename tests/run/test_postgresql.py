@@ -156,7 +156,8 @@ def test_one_study_has_one_ledger_and_one_folder(tmp_path: Path, cluster: Cluste
     study, _, paths = make_named_run(tmp_path, "folders")
     ledger = open_ledger(study, paths, cluster)
     ledger.close()
-    with pytest.raises(UserError, match=r"has its ledger at postgresql://ablate@127\.0\.0\.1:\d+/postgres; name it with"):
+    where = r"has its ledger at postgresql://ablate@127\.0\.0\.1:\d+/postgres; name it with --ledger"
+    with pytest.raises(UserError, match=where):
         open_store(study, paths)
     _, _, elsewhere = make_named_run(tmp_path / "elsewhere", "folders")
     with pytest.raises(UserError, match="whose records lie in another folder"):

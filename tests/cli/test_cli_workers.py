@@ -1,0 +1,79 @@
+"""`ablate worker`, and the workers that `ablate run` starts, with the fake trainer in real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from run_parts import HERE, read_log
+
+Ablate = Callable[..., tuple[int, str, str]]
+WORKER = (
+    "import sys; import ablate.run.study as study; from run_parts import FAKE_COMMAND; "
+    "study.TRAIN_COMMAND = FAKE_COMMAND; from ablate.cli import main; sys.exit(main(['worker', *sys.argv[1:]]))"
+)
+
+
+@pytest.fixture
+def workers_train_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let workers that are started use the fake trainer too."""
+
+    def command(arguments: Sequence[str]) -> list[str]:
+        return [sys.executable, "-c", WORKER, *arguments]
+
+    monkeypatch.setattr("ablate.run.executors.worker_command", command)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE.parent), str(HERE)]))
+    monkeypatch.setenv("FAKE_SLEEP_S", "0.2")
+
+
+def test_a_worker_trains_and_leaves_the_report_to_run(ablate: Ablate, spec: Path, tmp_path: Path) -> None:
+    code, out, err = ablate("worker", spec)
+    assert (code, out) == (0, "study small: trained 6 trials here, 6 of 6 are completed\n")
+    assert "[6/6] hm/user-churn" in err
+    assert not (tmp_path / "reports").exists() and not (tmp_path / "mlflow.db").exists()
+    code, out, _ = ablate("worker", spec, "--json")
+    assert code == 0
+    told = json.loads(out)
+    assert (told["trained"], told["completed"]) == (0, 6)
+
+
+@pytest.mark.usefixtures("no_tracking", "workers_train_fast")
+def test_run_with_two_workers_trains_each_trial_once(ablate: Ablate, spec: Path, tmp_path: Path) -> None:
+    code, _, _ = ablate("run", spec, "--no-report", "--workers", 2, "--blocks", 6)
+    assert code == 0
+    starts = read_log(tmp_path, "start")
+    assert len(starts) == 18 == len(set(starts))
+    said = (tmp_path / "runs" / "small" / "workers" / "worker-1.txt").read_text()
+    assert "study small: trained" in said and "18 of 18 are completed" in said
+
+
+@pytest.mark.usefixtures("no_tracking", "workers_train_fast")
+def test_an_executor_trains_for_run(ablate: Ablate, spec: Path, tmp_path: Path) -> None:
+    options = ("--executor", "submitit", "--executor-option", "cluster=local", "--workers", 1)
+    code, out, err = ablate("run", spec, "--no-report", "--blocks", 1, *options)
+    assert code == 0
+    assert "3 of 3 trials have ended" in err
+    assert out == f"every trial in MLflow: ablate ui {spec}\n"
+    assert len(read_log(tmp_path, "end")) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--workers", "none"), "--workers none: give a number from 1, or all for one per GPU of this host"),
+        (("--executor", "submitit", "--executor-option", "gpu"), "--executor-option is written name=value"),
+        (("--device", "gpu"), "--device gpu: give auto, cpu, cuda, cuda:<n> or the UUID of a GPU"),
+        (("--ledger", "sqlite:///x.db"), "the ledger's address is not one of PostgreSQL"),
+    ],
+)
+def test_wrong_options_are_one_sentence(
+    options: tuple[str, ...], sentence: str, ablate: Ablate, spec: Path
+) -> None:
+    code, _, err = ablate("run", spec, "--no-report", *options)
+    assert code == 1
+    assert sentence in err and "Traceback" not in err
