@@ -132,6 +132,8 @@ def status(spec: StoredStudy, runs: Runs = RUNS, ledger: LedgerAddress = None, a
     paths = find_paths(spec, runs=runs, reports=REPORTS)
     study = read_study(paths.study_json)
     running = find_running(study, paths, find_address(study, ledger))
+    if running is None and (paths.root / "ledger.json").exists():
+        print_error("which trials run is known to the ledger in PostgreSQL: name it with --ledger or ABLATE_LEDGER")
     states = trial_states(study, read_design(paths.design_json), paths, running)
     timed = [state for state in states if state.purpose == "timed"]
     parity = [state for state in states if state.purpose == "parity"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import pickle
 import tempfile
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,10 +110,12 @@ def read_checkpoint(folder: Path, step: int) -> Checkpoint:
     """
     path = checkpoint_path(folder, step)
     advice = "train its eager reference again"
+    if not path.exists():
+        raise StoredDataError(f"{path} is missing, so there is nothing to restart from; {advice}")
     try:
+        if not zipfile.is_zipfile(path):
+            raise EOFError("it is cut off, or no checkpoint at all")
         tensors = torch.load(path, weights_only=True, map_location="cpu")
-    except FileNotFoundError as error:
-        raise StoredDataError(f"{path} is missing, so there is nothing to restart from; {advice}") from error
     except (RuntimeError, OSError, EOFError, pickle.UnpicklingError) as error:
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise StoredDataError(f"{path} cannot be read ({reason}); {advice}") from error

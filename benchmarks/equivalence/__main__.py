@@ -23,7 +23,15 @@ import torch
 
 from benchmarks.equivalence import trained
 from benchmarks.equivalence.simulated import run_simulated
-from benchmarks.equivalence.trained import BUGS, COMPILED, COMPILED_SEEDS, FIRST_STEP, REASSOCIATED, Finding
+from benchmarks.equivalence.trained import (
+    BUGS,
+    COMPILED,
+    COMPILED_SEEDS,
+    FIRST_STEP,
+    LATE,
+    REASSOCIATED,
+    Finding,
+)
 
 SEEDS = 30
 MOST_FLAGGED = 0.05
@@ -75,10 +83,12 @@ def report_trained(findings: Sequence[Finding], num_seeds: int) -> list[bool]:
     for bug, workload, window, own in _groups(f for f in findings if f.kind == "bug"):
         steps = [f.first_step for f in own if f.first_step is not None]
         found = [f for f in own if f.by_loss and f.first_step is not None and f.first_step >= FIRST_STEP[bug](window)]
-        holds.append(len(found) == len(own) == num_seeds)
+        judged = window >= LATE.get(bug, 0)
+        if judged:
+            holds.append(len(found) == len(own) == num_seeds)
         rows.append((bug, workload, str(window), f"{len(found)} of {len(own)}", f"{sum(f.by_loss for f in own)}",
                      _counted(f.quantity for f in own), _span(steps), f"{min(f.ratio for f in own):.3g}",
-                     _word(holds[-1])))
+                     _word(holds[-1]) if judged else "not judged"))
     _print_table(rows)
     rows = [("item 8: correct arm", "workload", "window", "flagged", "masks aligned", "departs first", "steps tested",
              "largest d / 10 env", "")]

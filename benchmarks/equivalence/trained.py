@@ -48,6 +48,8 @@ FIRST_STEP: dict[str, Callable[[int], int]] = {  # window -> first step in which
     "same-mask": lambda window: window,
 }
 
+LATE = {"schedule-ignored": planted.IGNORED_FROM}  # nothing is wrong before; an earlier window may have ended by then
+
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:

@@ -181,7 +181,7 @@ def test_the_option_goes_before_the_variable_before_the_spec(
 def test_a_server_that_restarts_costs_nothing(tmp_path: Path) -> None:
     with running_cluster() as own:
         worker = drive(
-            tmp_path, "--study", "restart", "--blocks", "1", FAKE_SLEEP_S="4", ABLATE_LEDGER=own.address,
+            tmp_path, "--study", "restart", "--blocks", "1", FAKE_SLEEP_S="2", ABLATE_LEDGER=own.address,
             ABLATE_HEARTBEAT_S="5",
         )  # fmt: skip
         wait_until(lambda: len(read_log(tmp_path, "start")) == 1, seconds=60)

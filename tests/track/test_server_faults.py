@@ -79,7 +79,7 @@ def test_a_server_that_takes_the_call_and_says_nothing(on_disk):
         assert_explained(synced(on_disk, f"http://127.0.0.1:{silent.getsockname()[1]}", 30), "does not answer")
 
 
-@pytest.mark.parametrize("status", [403, 404, 500])
+@pytest.mark.parametrize("status", [404, *(pytest.param(s, marks=pytest.mark.slow) for s in (403, 500))])
 def test_a_server_that_refuses(on_disk, status):
     on_disk.write_all()
     with answering(lambda handler: reply(handler, status, b"no")) as uri:
@@ -98,6 +98,7 @@ def test_a_page_that_is_no_tracking_server(on_disk):
         assert_explained(synced(on_disk, uri, 60), f"MLflow at {uri} refused (")
 
 
+@pytest.mark.slow
 def test_a_server_that_hangs_after_its_health_check(on_disk, monkeypatch):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
     on_disk.write_all()

@@ -89,7 +89,9 @@ def test_what_cannot_be_read_is_one_sentence(tmp_path):
     with pytest.raises(StoredDataError, match="is not a checkpoint before step 20"):
         read_checkpoint(tmp_path, 20)
     whole = checkpoint_path(tmp_path, 20).read_bytes()
-    for damaged in (whole[:200], whole[:-40], b"", b"text"):
+    middle = len(whole) // 3
+    flipped = whole[:middle] + bytes(255 - byte for byte in whole[middle:middle + 64]) + whole[middle + 64:]
+    for damaged in (whole[:200], whole[:-40], flipped, b"", b"text"):
         path.write_bytes(damaged)
         with pytest.raises(StoredDataError, match=r"cannot be read \(.+\); train") as caught:
             read_checkpoint(tmp_path, 0)
