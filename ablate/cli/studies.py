@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -33,6 +33,8 @@ from ablate.core.units import format_duration
 
 if TYPE_CHECKING:
     from ablate.cli.workers import Team
+    from ablate.core.paths import StudyPaths
+    from ablate.core.study import Study
     from ablate.run.outcome import RunOutcome
     from ablate.run.planning import TrialStatus
 
@@ -126,14 +128,11 @@ def _of_parity(outcome: RunOutcome) -> str:
 def status(spec: StoredStudy, runs: Runs = RUNS, ledger: LedgerAddress = None, as_json: Json = False) -> None:
     """Tell which trials of a study are completed, running (and where), waiting or failed, and why."""
     from ablate.records.store import read_design, read_study
-    from ablate.run.open_ledger import find_address, find_running
     from ablate.run.planning import trial_states
 
     paths = find_paths(spec, runs=runs, reports=REPORTS)
     study = read_study(paths.study_json)
-    running = find_running(study, paths, find_address(study, ledger))
-    if running is None and (paths.root / "ledger.json").exists():
-        print_error("which trials run is known to the ledger in PostgreSQL: name it with --ledger or ABLATE_LEDGER")
+    running = _running_anywhere(study, paths, ledger) if (paths.root / "ledger.json").exists() else None
     states = trial_states(study, read_design(paths.design_json), paths, running)
     timed = [state for state in states if state.purpose == "timed"]
     parity = [state for state in states if state.purpose == "parity"]
@@ -158,6 +157,18 @@ def status(spec: StoredStudy, runs: Runs = RUNS, ledger: LedgerAddress = None, a
             ("trial", "state", "reason or worker"),
             ((state.slug, state.state, state.reason or state.worker) for state in open_ends),
         )
+
+
+def _running_anywhere(
+    study: Study, paths: StudyPaths, ledger: str | None
+) -> Mapping[str, Mapping[str, Any]] | None:
+    """Who trains which trial, as the ledger in PostgreSQL knows it."""
+    from ablate.run.open_ledger import find_address, find_running
+
+    running = find_running(study, paths, find_address(study, ledger))
+    if running is None:
+        print_error("which trials run is known to the ledger in PostgreSQL: name it with --ledger or ABLATE_LEDGER")
+    return running
 
 
 def _summary(states: Sequence[TrialStatus]) -> str:

@@ -44,7 +44,8 @@ def explain_disk_errors(place: Path | None = None, choose: str = "") -> Iterator
         option = choose if "choose" in advice else ""
         verb = "read or write" if found.errno in (errno.EACCES, errno.EPERM, errno.EIO) else "write"
         raise DiskError(
-            f"cannot {verb} {where}: {found.strerror}; {advice}{option} and run again, every finished trial is kept"
+            f"cannot {verb} {where}: {os.strerror(found.errno or 0)}; {advice}{option} and run again, "
+            "every finished trial is kept"
         ) from error
 
 

@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> int:
         print(__doc__, file=sys.stderr)
         return 1
     try:
-        with explain_disk_errors():
+        with explain_disk_errors(Path(arguments[1]).parent):
             _dispatch(arguments[0], Path(arguments[1]))
     except AblateError as error:
         print(error, file=sys.stderr)

@@ -112,12 +112,12 @@ def read_checkpoint(folder: Path, step: int) -> Checkpoint:
     advice = "train its eager reference again"
     if not path.exists():
         raise StoredDataError(f"{path} is missing, so there is nothing to restart from; {advice}")
+    if not zipfile.is_zipfile(path):
+        raise StoredDataError(f"{path} cannot be read (it is cut off, or no checkpoint at all); {advice}")
     try:
-        if not zipfile.is_zipfile(path):
-            raise EOFError("it is cut off, or no checkpoint at all")
         tensors = torch.load(path, weights_only=True, map_location="cpu")
-    except (RuntimeError, OSError, EOFError, pickle.UnpicklingError) as error:
-        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+    except (RuntimeError, OSError, pickle.UnpicklingError) as error:
+        reason = str(error).strip().partition("\n")[0]
         raise StoredDataError(f"{path} cannot be read ({reason}); {advice}") from error
     if not isinstance(tensors, dict) or STEP not in tensors or int(tensors[STEP]) != step:
         raise StoredDataError(f"{path} is not a checkpoint before step {step}; {advice}")

@@ -70,7 +70,7 @@ class TrainingModule(lightning.LightningModule):
         self.step_ends_s.append(time.perf_counter())
 
     def compute_loss(self, batch: Any) -> Tensor:
-        """Forward pass of a batch on the device, without the gradients of the step before; returns the loss (scalar)."""
+        """Forward pass of a batch on the device, without gradients left from the step before; returns the loss."""
         self._stepper.optimizer.zero_grad(set_to_none=True)
         return self._workload.loss(self._forward[0], batch)
 

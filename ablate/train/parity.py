@@ -122,7 +122,8 @@ def train_reference(session: Session, spans: Sequence[Span], *, seed: int, rerun
         if not steps:
             continue  # the loss was not finite before this window
         runs.rows += [replace(trajectory[step], run=EAGER, window=span.start) for step in steps]
-        runs.windows.append(_window(span, [checksums[step] for step in steps], *_masks_of(session, runs.rows[-1])))
+        masks = _eager_masks(session, runs.rows[-1])
+        runs.windows.append(_window(span, [checksums[step] for step in steps], masks, ""))
         for number in range(reruns + 1):
             run = f"{ULP}-{number}" if number else REPEAT
             trained = _rerun(trainer, runs.checkpoints[span.start], span, run, number)
@@ -151,9 +152,12 @@ def train_arm(session: Session, spans: Sequence[Span], checkpoint_before: Callab
     for span in spans:
         checkpoint = checkpoint_before(span.start)
         trainer.restart(checkpoint)
-        masks, note = trainer.compare_masks(span.start)
-        trainer.restart(checkpoint)  # looking moved the running statistics of the batch norms
+        seen = None
+        if session.module.forward_function is not session.workload.model:
+            seen = trainer.compare_masks(span.start)
+            trainer.restart(checkpoint)  # looking moved the running statistics of the batch norms
         rows, checksums = trainer.train_span(span, ARM)
+        masks, note = seen or (_eager_masks(session, rows[0]), "")
         runs.rows += rows
         runs.windows.append(_window(span, checksums, masks, note))
         if span is spans[0] and math.isfinite(rows[-1].loss):
@@ -290,10 +294,9 @@ def _rerun(trainer: _Trainer, checkpoint: Checkpoint, span: Span, run: str, numb
     return trainer.train_span(span, run)[0]
 
 
-def _masks_of(session: Session, row: Row) -> tuple[Masks, str]:
-    """Eager's masks are those that others are aligned with."""
-    dropout = row.mask != 0 or session.workload.context.training.dropout > 0
-    return ("aligned" if dropout else "no dropout"), ""
+def _eager_masks(session: Session, row: Row) -> Masks:
+    """Nothing is compiled, so what draws the masks is eager itself."""
+    return "aligned" if row.mask or session.workload.context.training.dropout > 0 else "no dropout"
 
 
 def _window(span: Span, checksums: Sequence[int], masks: Masks, note: str) -> ParityWindow:

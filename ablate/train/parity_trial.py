@@ -13,7 +13,15 @@ from ablate.data.graph import Graph
 from ablate.records.store import write_parity, write_predictions
 from ablate.train.checkpoint import read_checkpoint, write_checkpoint
 from ablate.train.environment import peak_memory
-from ablate.train.parity import ARM, EAGER, ParityRuns, describe_precision, make_spans, train_arm, train_reference
+from ablate.train.parity import (
+    ARM,
+    EAGER,
+    ParityRuns,
+    describe_precision,
+    make_spans,
+    train_arm,
+    train_reference,
+)
 from ablate.train.session import Session
 
 

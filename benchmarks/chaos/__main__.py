@@ -22,6 +22,7 @@ import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from ablate.cli.loading import load_study
 from ablate.core.paths import StudyPaths
@@ -33,6 +34,7 @@ from benchmarks.chaos.killing import Chaos
 
 SPEC = Path(__file__).parent / "chaos.yaml"
 HEARTBEAT_S = "2"
+REAL: dict[str, Any] = {"longest_s": 25.0, "blocks": 1}  # trials take longer: fewer of them, and fewer kills in each
 
 
 def main() -> int:
@@ -68,6 +70,7 @@ def run(given: argparse.Namespace, seed: int, folder: Path, ledger: Mapping[str,
         ended=lambda: sum(1 for _ in paths.records.glob("*/record.json")),
         trace=trace / "log.txt",
         report=say,
+        **(REAL if given.trainer == "real" else {}),
     )
     try:
         chaos.rage()

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 VICTIMS = ("runner", "worker", "trial")
-LONGEST_S = 1.5
 AFTER_NEWS, LONGEST_QUIET_S = 0.7, 20.0
 BLOCKS_MORE = 4
 
@@ -33,6 +32,8 @@ class Chaos:
         ended: Tells how many trials have a record.
         trace: Log of the trainer: it grows when trials start and end.
         report: Called with a line now and then.
+        longest_s: Longest pause before a kill.
+        blocks: Blocks of the study; more are added when it ends too early.
     """
 
     spec: Path
@@ -44,6 +45,7 @@ class Chaos:
     ended: Callable[[], int]
     trace: Path
     report: Callable[[str], None]
+    longest_s: float = 1.5
     blocks: int = 4
     counts: Counter[str] = field(default_factory=Counter)
     restarts: Counter[str] = field(default_factory=Counter)
@@ -60,7 +62,7 @@ class Chaos:
             self._tend(more_blocks=True)
             if generator.random() < AFTER_NEWS:  # else it may strike somebody who has just started
                 self._wait_for_news()
-            time.sleep(generator.uniform(0, LONGEST_S))
+            time.sleep(generator.uniform(0, self.longest_s))
             victim = self._kill(generator)
             if victim and sum(self.counts.values()) % 10 == 0:
                 self.report(f"{sum(self.counts.values())} kills, {self.ended()} trials have ended")

@@ -70,7 +70,8 @@ def main() -> int:
     print_sizes(keep)
     passed = print_trial(paths) and passed
     print(f"\n{datetime.now(UTC):%Y-%m-%d}, {platform.machine()}, {psutil.cpu_count()} cores, "
-          f"{psutil.virtual_memory().total / GB:.0f} GB, torch {version('torch')}")
+          f"{psutil.virtual_memory().total / GB:.0f} GB, torch {version('torch')}; the clock counts waiting for a "
+          "processor that other work has, CPU does not")
     return 0 if passed else 1
 
 
