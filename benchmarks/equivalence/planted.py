@@ -70,11 +70,18 @@ def schedule_ignored(session: Session) -> None:
 
 
 def stale_batch(session: Session) -> None:
-    """As a non-blocking copy that is read too early, or a CUDA Graph's static input, would be."""
-    loss, last = session.workload.loss, [None]
+    """As a non-blocking copy that is read too early, or a CUDA Graph's static input, would be.
+
+    The first step of a window has no step before.
+    """
+    loss, scheduler = session.workload.loss, session.stepper.scheduler
+    assert scheduler is not None, "only a schedule knows the step"
+    last: dict[int, Any] = {}
 
     def late(forward: Any, batch: Any) -> Any:
-        used, last[0] = batch if last[0] is None else last[0], batch
+        used = last.get(scheduler.last_epoch - 1, batch)
+        last.clear()
+        last[scheduler.last_epoch] = batch
         return loss(forward, used)
 
     session.workload.loss = late  # type: ignore[method-assign]
