@@ -32,8 +32,8 @@ class Recipe:
         mean_metric: `validating` also feeds a torchmetrics mean that checks its input on the host in every step.
         output_size: Pass sizes to calls that would otherwise ask the device, where the workload has such a call.
         copy_policy: `blocking` or `non-blocking` copies to the device.
-        adapt: `module:function`, called with the ready session before its first step, for a change that no other field
-            can express.
+        adapt: `module:function` (or `path/to/file.py:function`), called with the ready session before its first step,
+            for a change that no other field can express.
         encode_unique: The loader gives each distinct row of a batch once, and the model gathers after encoding.
         dynamo_config, inductor_config: Settings of `torch._dynamo.config` and `torch._inductor.config`.
         step_dynamo_config: Settings of `torch._dynamo.config` that hold only while the optimizer step runs.
