@@ -153,7 +153,9 @@ class Equivalence:
         metric_margin: The same for the validation metric, in its units.
         windows: Steps where parity runs restart from an eager checkpoint: numbers, `middle`, or `end` (50 before it).
         window_steps: Steps of a window.
-        reruns: Eager reruns with initial weights perturbed by one ulp, per seed and window.
+        reruns: Eager reruns with initial weights perturbed by one ulp, per seed and window. An arm that is as good as
+            a rerun is the first of them to lose its way in one window of `reruns + 1` at most, so more of them flag
+            fewer correct arms.
     """
 
     parity: Literal["default", "all", "off"] = "default"
@@ -162,7 +164,7 @@ class Equivalence:
     metric_margin: Mapping[str, float] = field(default_factory=dict)
     windows: tuple[int | str, ...] = (0, 20, "middle", "end")
     window_steps: int = 60
-    reruns: int = 2
+    reruns: int = 5
 
 
 @dataclass(frozen=True, kw_only=True)

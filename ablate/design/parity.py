@@ -9,7 +9,7 @@ from ablate.core.study import Equivalence, Study
 from ablate.design.trials import make_slug
 
 END_STEPS = 50
-USUAL_RERUNS = 2
+USUAL_RERUNS = 5
 
 
 def arms_to_test(study: Study) -> tuple[str, ...]:

@@ -220,7 +220,7 @@ class EquivalenceSection(Section):
         default=[0, 20, "middle", "end"], description="Steps where parity trials restart from eager."
     )
     window_steps: int = Field(default=60, ge=1, le=1_000_000, description="Steps of a window.")
-    reruns: int = Field(default=2, ge=2, le=100, description="Eager reruns a window, weights moved by one ulp.")
+    reruns: int = Field(default=5, ge=2, le=100, description="Eager reruns a window, weights moved by one ulp.")
 
     @model_validator(mode="before")
     @classmethod

@@ -141,7 +141,7 @@ def test_steps_of_parity_trials_are_those_of_their_windows(tmp_path: Path) -> No
     study, design, _ = with_parity(tmp_path, equivalence=Equivalence(parity="all"), blocks=1)
     eager, *arms = design.parity
     assert {num_steps(study, arm) for arm in arms} == {60 + 60 + 60 + 50}
-    assert num_steps(study, eager) == 300 + 3 * 230  # the trajectory; a repeat and two reruns of each window
+    assert num_steps(study, eager) == 300 + 6 * 230  # the trajectory; a repeat and five reruns of each window
     assert {num_steps(study, trial) for trial in design.trials} == {300}
     assert rule_of_thumb_s(study, arms[0]) == pytest.approx(15 + 230 * 0.25 + 75)
 
