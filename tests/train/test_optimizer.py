@@ -44,3 +44,22 @@ def test_a_tensor_rate_is_not_shared_between_trials():
     assert first.learning_rate() == pytest.approx(0.05)
     assert second.learning_rate() == pytest.approx(0.1)
     assert math.isclose(second.learning_rate(), 0.1, rel_tol=1e-6)
+
+
+@pytest.mark.parametrize("lr_kind", ["float", "tensor"])
+def test_a_compiled_adam_rounds_its_bias_corrections_and_takes_a_shorter_first_step(lr_kind):
+    """What tier 1 finds in an arm whose step is compiled: torch reads the step counter as a float32 tensor there.
+
+    In float32 `1 - 0.999` is 1.29e-5 too small and `1 - 0.9` is 2.4e-7 too large; the update goes with the root of the
+    first over the second.
+    """
+    moved = []
+    for recipe in (Recipe(lr_kind=lr_kind), Recipe(execution="compiled", backend="aot_eager", lr_kind=lr_kind)):
+        torch._dynamo.reset()
+        weight = torch.nn.Parameter(torch.zeros(1000))
+        stepper = make_stepper([weight], recipe, Training(schedule="constant"), 0.01, 5, CPU)
+        weight.grad = torch.randn(1000, generator=torch.Generator().manual_seed(0))
+        stepper.step()
+        moved.append(float(weight.detach().double().norm()))
+    torch._dynamo.reset()
+    assert moved[1] / moved[0] - 1 == pytest.approx(-1.293e-5 / 2 - 2.4e-7, rel=0.02)

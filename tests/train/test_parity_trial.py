@@ -32,8 +32,8 @@ def run(folder: Path, arm: str, *, purpose: str = "parity", reference: Path | No
         recipe: Recipe | None = None, **training: object) -> TrialRecord:
     """Execute a trial of a study with windows at steps 0 and 4 of eight."""
     tiny_graph()
-    equivalence = Equivalence(parity="all", windows=(0, "middle"), window_steps=4, margin={"user-churn": 0.01},
-                              metric_margin={"user-churn": 0.02})
+    equivalence = Equivalence(parity="all", windows=(0, "middle"), window_steps=4, reruns=2,
+                              margin={"user-churn": 0.01}, metric_margin={"user-churn": 0.02})
     study = replace(tiny_study(workload, **training), equivalence=equivalence, compile_backend="eager")
     write_json(folder / "study.json", study)
     design = make_design(study)
