@@ -13,6 +13,7 @@ from ablate.core.record import TrialRecord
 from ablate.core.study import Study
 
 MATTERS = (
+    "code",
     "cuda",
     "device",
     "device_name",

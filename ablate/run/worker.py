@@ -7,7 +7,7 @@ import platform
 import socket
 from collections.abc import Mapping
 
-from ablate.core.packages import EXTENSIONS, PACKAGES, installed_version
+from ablate.core.packages import EXTENSIONS, PACKAGES, installed_version, training_code
 from ablate.core.study import Study
 from ablate.run.devices import Device
 
@@ -15,13 +15,14 @@ NOT_MEASURED = ("optuna",)
 
 
 def describe_worker(device: Device, study: Study) -> dict[str, str]:
-    """Host, device, threads and versions: what must be equal for two workers to train trials of one block."""
+    """Host, device, threads, versions and code: what must be equal for two workers to train trials of one block."""
     facts = {
         "host": socket.gethostname(),
         "device": device.name,
         "num_cpus": str(os.cpu_count()),
         "num_threads": str(study.num_threads or os.environ.get("OMP_NUM_THREADS", "all")),
         "python": platform.python_version(),
+        "code": training_code(),
     }
     if device.kind == "cuda":
         facts["driver"] = device.driver

@@ -11,7 +11,7 @@ import torch
 import torch._dynamo.config
 import torch._inductor.config
 
-from ablate.core.packages import EXTENSIONS, PACKAGES, installed_version
+from ablate.core.packages import EXTENSIONS, PACKAGES, installed_version, training_code
 from ablate.core.units import BYTES_PER_GIB
 from ablate.data.sampler import sampler_name
 
@@ -34,6 +34,7 @@ def describe_environment(device: torch.device, git_commit: str | None) -> dict[s
         "extensions": {name: v for name in EXTENSIONS if (v := installed_version(name))},
         "sampler": sampler_name(),
         "git_commit": git_commit,
+        "code": training_code(),
         "dynamo_config": _changed(torch._dynamo.config),
         "inductor_config": _changed(torch._inductor.config),
         "variables": {k: v for k, v in sorted(os.environ.items()) if k.startswith(PREFIXES)},

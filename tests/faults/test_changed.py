@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
+import ablate
 from fault_parts import SPEC, call_ablate, write_spec
 from run_parts import read_log
 
@@ -58,3 +59,17 @@ def test_a_block_begun_with_other_versions_is_not_gone_on_with(tmp_path: Path) -
     assert call_ablate(tmp_path, *run, before=OLDER_PYTHON).returncode == 0
     assert before.items() <= records(tmp_path).items() and len(records(tmp_path)) == 3
     assert len(read_log(tmp_path, "start")) == 4
+
+
+def test_a_block_begun_with_other_code_is_not_gone_on_with(tmp_path: Path) -> None:
+    """Two trials of a block with this code, the third with a copy in which one line of the trainer was edited."""
+    run = ("run", write_spec(tmp_path), "--no-report")
+    assert call_ablate(tmp_path, *run).returncode == 0
+    shutil.rmtree(sorted(tmp_path.glob("runs/*/records/*/"))[0])
+    before = records(tmp_path)
+    copy = shutil.copytree(Path(ablate.__file__).parent, tmp_path / "edited" / "ablate")
+    with (copy / "train" / "module.py").open("a", encoding="utf-8") as stream:
+        stream.write("# edited\n")
+    refused = call_ablate(tmp_path, *run, before=f"import sys\nsys.path.insert(0, {str(copy.parent)!r})\n")
+    assert (refused.returncode, records(tmp_path)) == (1, before), refused.stderr
+    assert "begun in another environment" in refused.stderr and "(code " in refused.stderr

@@ -131,7 +131,7 @@ def test_a_disk_error_is_found_behind_what_libraries_make_of_it() -> None:
     assert found is not None and found.filename == "/cache/kernel.cpp"
     said = find_disk_error(RuntimeError("g++: fatal error: cannot write: No space left on device"))
     assert said is not None and said.errno == errno.ENOSPC
-    assert find_disk_error(PermissionError(errno.EACCES, "Permission denied", "/root/x")) is None
+    assert find_disk_error(PermissionError(errno.EACCES, "Permission denied", "/a/b")) is None
 
 
 def test_lack_of_memory_is_named_whoever_noticed_it() -> None:
