@@ -1,9 +1,8 @@
 """`python -m benchmarks.equivalence [--seeds 30] [--workload NAME]` -> the acceptance table of equivalence.
 
 Items 7 and 9 are simulated, item 8 trains the three tiny workloads for real: planted bugs must be found in every seed
-and in the right window, correct held-out arms flagged in at most 5 %. The full form takes about half an hour on two
-quiet cores, `--seeds 2` is a quick look. The last full output is `benchmarks/equivalence/result.txt`; exit code 1 when
-a number is missed.
+and in the right window, correct held-out arms flagged in at most 5 %. The full form takes about an hour on two
+quiet cores, `--seeds 2` is a quick look. The first full output is `first-run.txt`; exit code 1 when a number is missed.
 """
 
 from __future__ import annotations
