@@ -143,7 +143,7 @@ def time_until_trial(spec: Path, folder: Path) -> float:
         if process.poll() is not None:
             raise RuntimeError(f"`ablate run` started no trial: {log.read_text(encoding='utf-8')}")
         started = found[0].stat().st_mtime
-        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)  # SIGINT is ignored by what runs in the background
         process.wait()
     found[0].unlink(missing_ok=True)
     return started - before
