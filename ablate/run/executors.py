@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,11 +86,12 @@ def run_worker(command: Sequence[str]) -> int:
         raise
 
 
-class _Crew:
+class _Crew(ABC):
     """What the workers of every executor have in common."""
 
+    @abstractmethod
     def running(self) -> int:
-        raise NotImplementedError
+        """Number of workers that have not ended."""
 
     def wait(self) -> None:
         while self.running():
