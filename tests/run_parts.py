@@ -16,10 +16,21 @@ from ablate.core.paths import StudyPaths
 from ablate.core.record import Failure, Identity, Status, Times, TrialRecord
 from ablate.core.study import Equivalence, ExplicitCell, Study
 from ablate.design.cells import make_design
+from ablate.run.progress import SilentProgress
 from builders import make_factors, make_study
 
 FAKE_COMMAND = (sys.executable, str(Path(__file__).with_name("fake_train.py")))
 HERE = Path(__file__).parent
+
+
+class Notes(SilentProgress):
+    """Remembers the notes."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.lines.append(text)
 
 
 def make_small_study(**changes: Any) -> Study:

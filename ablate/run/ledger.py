@@ -98,7 +98,8 @@ class Ledger:
 
         Args:
             trials: Planned trials, in the order in which they should run.
-            retry_failed: Set the records of trials that did not complete aside and enqueue a next attempt of them.
+            retry_failed: Set the records of trials that did not complete aside and enqueue a next attempt of them, in
+                blocks that fit this worker.
             restart_blocks: Do so with all records of unfinished blocks that were begun in another environment.
 
         Returns:
@@ -113,6 +114,11 @@ class Ledger:
             if restart_blocks:
                 added += self._restart_blocks(trials)
             return added
+
+    def not_retried(self, trials: Sequence[PlannedTrial]) -> dict[str, str]:
+        """Blocks whose trials that did not complete cannot be tried again by this worker: what differs, by block."""
+        failed = [trial for trial in trials if (record := self._entries.record(trial.slug)) and not record.completed]
+        return {block_of(trial): said for trial in failed if (said := self._difference(trial, trials))}
 
     def claim(self, trials: Sequence[PlannedTrial]) -> Claim | Held | Foreign | None:
         """Take the first waiting trial of the list, in list order, from the blocks that this worker has or can take.

@@ -123,6 +123,8 @@ class _Runner:
         ledger = Ledger(self.study, self.paths, store=store, worker=self.worker)
         try:
             ledger.enqueue(self.wanted, retry_failed=retry_failed, restart_blocks=restart_blocks)
+            if retry_failed and (blocks := ledger.not_retried(self.wanted)):
+                self.progress.note(explain_not_retried(blocks))
             if self._num_ended(self.wanted) < len(self.wanted):
                 with self._device_lock() as lock:
                     prepare_data(
@@ -288,11 +290,22 @@ def _has_completed(folder: Path) -> bool:
 
 def explain_foreign(foreign: Foreign) -> str:
     """Say why trials are left that this worker may not train."""
-    blocks = "; ".join(f"{block} ({difference})" for block, difference in foreign.differences.items())
     return (
-        f"what is left belongs to blocks that were begun in another environment: {blocks}; a block never mixes them. "
-        "Go on there, or train these blocks anew here with --restart-blocks"
+        f"what is left belongs to blocks that were begun in another environment: {_name_blocks(foreign.differences)}; "
+        "a block never mixes them. Go on there, or train these blocks anew here with --restart-blocks"
     )
+
+
+def explain_not_retried(blocks: Mapping[str, str]) -> str:
+    """Say which failed trials `--retry-failed` leaves alone, and why."""
+    return (
+        f"failed trials of blocks that were begun in another environment are not tried again: {_name_blocks(blocks)}; "
+        "a block never mixes them, so use --retry-failed there"
+    )
+
+
+def _name_blocks(differences: Mapping[str, str]) -> str:
+    return "; ".join(f"{block} ({difference})" for block, difference in differences.items())
 
 
 def current_commit(folder: Path) -> str | None:

@@ -18,15 +18,7 @@ from ablate.run.coordinate import coordinate
 from ablate.run.executors import ExecutorName, Workers, _check_database, start_workers
 from ablate.run.outcome import RunOutcome
 from ablate.run.progress import SilentProgress
-from run_parts import HERE, make_run, read_log, wait_until
-
-
-class Notes(SilentProgress):
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.lines.append(text)
+from run_parts import HERE, Notes, make_run, read_log, wait_until
 
 
 @pytest.fixture(autouse=True)

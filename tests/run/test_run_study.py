@@ -21,6 +21,7 @@ from ablate.run.study import run_study
 from builders import make_factors
 from run_parts import (
     FAKE_COMMAND,
+    Notes,
     assert_one_at_a_time,
     drive,
     log_lines,
@@ -29,16 +30,6 @@ from run_parts import (
     read_statuses,
     wait_until,
 )
-
-
-class Notes(SilentProgress):
-    """Remembers the notes."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.lines.append(text)
 
 
 def run_small(folder: Path, progress: SilentProgress | None = None, **options: object) -> RunOutcome:

@@ -34,6 +34,7 @@ from ablate.run.worker import describe_difference, describe_worker
 from builders import make_workloads
 from run_parts import (
     FAKE_COMMAND,
+    Notes,
     assert_one_at_a_time,
     drive,
     log_lines,
@@ -166,6 +167,20 @@ def test_a_block_begun_elsewhere_can_be_trained_anew(tmp_path: Path) -> None:
     assert (outcome.trained, outcome.completed, outcome.exit_code) == (3, 6, 0)
     assert read_record(paths.records / trials[0].slug).identity.attempt == 2
     assert read_record(paths.records / f"{trials[0].slug}.attempt-1").completed
+
+
+def test_failed_trials_of_a_block_begun_elsewhere_are_not_tried_again_and_this_is_said(tmp_path: Path) -> None:
+    study, design, paths = make_run(tmp_path)
+    trials = in_order(design.trials)
+    begin_block(paths, trials[0], {**describe_worker(cpu_device(), study), "torch": "0.1"})
+    for trial in trials[1:]:  # of the same block, and the whole other block, which did not complete anywhere
+        write_record(paths.records / trial.slug, make_record(trial, status="failed"))
+    progress = Notes()
+    outcome = run_study(study, design, paths, progress, command=FAKE_COMMAND, retry_failed=True)
+    assert set(read_log(tmp_path, "start")) == {trial.key for trial in trials[3:]}
+    assert (outcome.completed, len(outcome.failed), outcome.exit_code) == (4, 2, 2)
+    [said] = [line for line in progress.lines if "not tried again" in line]
+    assert "hm-user-churn--b00 (torch 0.1 there" in said and said.endswith("so use --retry-failed there")
 
 
 def test_the_difference_of_two_environments_is_named() -> None:
