@@ -138,7 +138,8 @@ def _record(study: Study, planned: PlannedTrial, arm: Arm, deterministic: bool |
         data=DataStamp(dataset="look-alike", dataset_digest="d" * 16, stream_hash="s", num_steps=num_steps),
         metric=Metric(name=workload.metric, value=0.7, unit=workload.metric_unit,
                       higher_is_better=workload.higher_is_better, num_rows=4),
-        parity=Parity(windows=windows, precision=dict(arm.precision), deterministic=deterministic)
+        precision=dict(arm.precision),
+        parity=Parity(windows=windows, deterministic=deterministic)
         if arm.status in ("completed", "non-finite") else None,
     )  # fmt: skip
 

@@ -197,6 +197,19 @@ def mixed_data(trials: Iterable[Trial]) -> str | None:
     return f"the trials were trained on different data and are not pooled: {parts}"
 
 
+def mixed_precision(trials: Sequence[Trial]) -> str:
+    """Why the losses of trials are not compared: the settings in which they round, in order; empty when they are."""
+    names = dict.fromkeys(name for trial in trials for name in trial.record.precision)
+    found = {
+        name: list(dict.fromkeys(trial.record.precision.get(name, "not recorded") for trial in trials))
+        for name in names
+    }
+    parts = [f"{name}: {' against '.join(values)}" for name, values in found.items() if len(values) > 1]
+    if not parts:
+        return ""
+    return f"not paired, since their numbers are rounded by different settings ({'; '.join(parts)})"
+
+
 def mixed_environments(trials: Sequence[Trial]) -> str | None:
     """What differs between the environments of trials that would be pooled; None when nothing does."""
     values: dict[str, dict[str, int]] = {}

@@ -2,7 +2,8 @@
 
 Legend: T steps of one window, R reruns. Rule (tier 1): `d(t) = |arm - eager| / |eager|`; `env(t)` is the running
 maximum of the same quantity over the reruns, at least 2^-22; K is the first step where env exceeds 1e-5 (from there on
-eager does not repeat itself either); the arm passes if `d(t) <= 10 env(t)` for every t < K.
+eager does not repeat itself either); the arm passes if `d(t) <= 10 env(t)` for every t < K. A window with K < 10 is not
+passed by anybody: what is wrong with a training may need a few steps to show in the loss.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ablate.analysis.training_results import Outcome
+
 Array = NDArray[np.float64]
 Quantity = Literal["lr", "mask", "gradient", "loss"]
 Cause = Literal["beyond the envelope", "non-finite loss", "different number of steps"]
@@ -22,6 +25,7 @@ FLOOR = 2.0**-22
 CHAOTIC = 1e-5
 FACTOR = 10.0
 LR_ROUNDING = 1e-6
+FEWEST_TESTED = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +64,8 @@ class EnvelopeTest:
 
     @property
     def passed(self) -> bool:
-        """At least one step was tested and none is beyond; a window in which nothing could be tested is not passed."""
-        return self.first_beyond is None and self.num_tested > 0
+        """No tested step is beyond, and there are enough of them: ten, or all of a shorter window."""
+        return self.first_beyond is None and self.num_tested >= max(1, min(FEWEST_TESTED, len(self.deviation)))
 
     @property
     def largest(self) -> float:
@@ -86,6 +90,18 @@ class WindowTest:
     def first(self) -> tuple[Quantity, int] | None:
         """The quantity that departs first and its step; None when nothing does."""
         return self.departures[0] if self.departures else None
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the window says. Another learning rate or mask is another training even before the loss shows it."""
+        if self.loss.cause:
+            return self.loss.cause
+        departed = {quantity for quantity, _ in self.departures}
+        if "lr" in departed:
+            return "different learning rate"
+        if "mask" in departed:
+            return "different dropout masks"
+        return "within the envelope" if self.loss.passed else "says nothing"
 
 
 def relative_deviation(value_T: Array, eager_T: Array) -> Array:
@@ -126,8 +142,8 @@ def compare_with_envelope(
 ) -> EnvelopeTest:
     """Apply the rule of tier 1 to one quantity.
 
-    A value that is not finite where the reference's is counts in every step, as does a step that one of them does not
-    have: these are differences of another kind than rounding.
+    Where only one of them is finite counts in every step, as does a step that one of them does not have: these are
+    differences of another kind than rounding. (Not where eager itself is not finite: its reruns may be, so unsure.)
 
     Args:
         value_T: Loss (or gradient norm) per step of the arm.
@@ -144,7 +160,10 @@ def compare_with_envelope(
     deviation_T = relative_deviation(value_T[:common], reference_T[:common])
     chaotic = np.flatnonzero(envelope_T > CHAOTIC)
     num_tested = int(chaotic[0]) if len(chaotic) else common
-    lost_T = ~np.isfinite(value_T[:common]) & np.isfinite(reference_T[:common])
+    finite_T, finite_reference_T, finite_eager_T = (
+        np.isfinite(series[:common]) for series in (value_T, reference_T, eager_T)
+    )
+    lost_T = np.where(finite_reference_T, ~finite_T, finite_T & finite_eager_T)
     beyond_T = (deviation_T > FACTOR * envelope_T) & (np.arange(common) < num_tested)
     steps = np.flatnonzero(beyond_T | lost_T)
     first: int | None = int(steps[0]) if len(steps) else None

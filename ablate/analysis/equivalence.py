@@ -21,6 +21,7 @@ from ablate.analysis.training_results import (
     WindowRow,
 )
 from ablate.analysis.training_verdicts import judge_training
+from ablate.analysis.verdicts import flags
 from ablate.analysis.windows import compare_windows, full_and_without
 from ablate.core.cell import Design, DesignedCell
 from ablate.core.study import Study
@@ -61,21 +62,27 @@ def make_training(
     compared = losses if not trials.not_comparable else {}
     margins = margin_rows(study, trials, compared, _subjects(names, eager, lattice))
     verdicts = [
-        _arm_verdict(study, trials, cell, (key, eager), windows, margins)
+        _flagged(_arm_verdict(study, trials, cell, (key, eager), windows, margins), blocks, [key])
         for key, cell in arms.items()
         if key != eager
     ]
     verdicts += [
-        _optimization_verdict(
-            study, trials, lattice, name, windows, margins, has_parity=bool(blocks),
-            is_deterministic=bool(blocks) and all(block.is_deterministic for block in blocks),
+        _flagged(
+            _optimization_verdict(
+                study, trials, lattice, name, windows, margins, has_parity=bool(blocks),
+                is_deterministic=bool(blocks) and all(block.is_deterministic for block in blocks),
+            ),
+            blocks,
+            full_and_without(study, name) or (),
         )
         for name in lattice.names
     ]  # fmt: skip
-    misaligned = {(w.block, w.subject): w.note for w in windows if w.side == "arm" and w.outcome == "says nothing"}
+    silent = [w for w in windows if w.side == "arm" and w.outcome == "says nothing"]
     agreement = [
-        *parity_agreement(study, blocks, lambda key: names.get(key, key), misaligned),
-        *timed_agreement(study, trials, eager, names),
+        *parity_agreement(
+            study, blocks, lambda key: names.get(key, key), {(w.block, w.subject, w.window): w.note for w in silent}
+        ),
+        *(timed_agreement(study, trials, eager, names) if not trials.not_comparable else ()),
     ]
     return Training(
         verdicts=tuple(verdicts),
@@ -157,7 +164,7 @@ def _optimization_verdict(
         blank,
         own,
         [m for m in margins if (m.side, m.subject) == ("optimization", name)],
-        lost=_lost(trials, pairs),
+        lost=_lost(trials, [pair for on, off in pairs for pair in ((on, off), (off, on))]),
         changes_training=[name] if info.numerics == "training" else [],
         is_deterministic=is_deterministic,
     )
@@ -167,8 +174,22 @@ def _optimization_verdict(
     return replace(found, gaps=(gap, *found.gaps), reason=found.reason if found.tier is not None else gap)
 
 
+def _flagged(found: TrainingVerdict, blocks: Sequence[ParityBlock], keys: Iterable[str]) -> TrainingVerdict:
+    """Add what a reader must know about the parity trials behind a verdict: one may not be really compiled."""
+    told = [
+        f"{block.planned[key].cell.name} in its parity trial of block {block.block}: {flag}"
+        for key in keys
+        for block in blocks
+        if key in block.trials
+        for flag in flags(block.trials[key].record)
+    ]
+    return replace(found, gaps=(*found.gaps, *told))
+
+
 def _lost(trials: WorkloadTrials, pairs: Iterable[tuple[str, str]]) -> str:
     """The first timed trial whose loss became infinite while that of its partner did not, in words."""
+    if trials.not_comparable:
+        return ""
     for block in trials.blocks:
         for key, partner in pairs:
             ended = trials.ended.get((block, key))

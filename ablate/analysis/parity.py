@@ -6,13 +6,13 @@ times mean nothing, and it never enters an effect.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ablate.analysis.comparable import Trial, mixed_data, mixed_environments, why_absent
+from ablate.analysis.comparable import Trial, mixed_data, mixed_environments, mixed_precision, why_absent
 from ablate.analysis.envelope import WindowSeries
 from ablate.core.cell import Design, PlannedTrial
 from ablate.core.record import ParityWindow
@@ -153,17 +153,5 @@ def _trained(trial: Trial) -> bool:
 
 def _why_not_paired(arm: Trial, other: Trial) -> str:
     """What forbids to compare two parity trials at all; empty when nothing does."""
-    precision = _differing_precision(arm, other)
-    if precision:
-        return f"not paired, since their numbers are rounded by different settings ({precision})"
-    return mixed_data([arm, other]) or mixed_environments([arm, other]) or ""
-
-
-def _differing_precision(arm: Trial, other: Trial) -> str:
-    first, second = (dict(t.record.parity.precision) if t.record.parity else {} for t in (arm, other))
-    names: Sequence[str] = list(dict.fromkeys([*first, *second]))
-    return "; ".join(
-        f"{name}: {first.get(name, 'not recorded')} against {second.get(name, 'not recorded')}"
-        for name in names
-        if first.get(name) != second.get(name)
-    )
+    pair = [arm, other]
+    return mixed_precision(pair) or mixed_data(pair) or mixed_environments(pair) or ""

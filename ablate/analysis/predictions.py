@@ -28,12 +28,12 @@ def parity_agreement(
     study: Study,
     blocks: Sequence[ParityBlock],
     name_of: Callable[[str], str],
-    misaligned: Mapping[tuple[int, str], str],
+    silent: Mapping[tuple[int, str, int], str],
 ) -> Iterator[Agreement]:
     """Compare the predictions after the first window with eager's, beside those of eager's own reruns.
 
     Args:
-        misaligned: Why an arm's window says nothing, by (block, arm).
+        silent: Why an arm's window says nothing, by block, arm and window.
     """
     for block in blocks:
         if block.reference not in block.trials:
@@ -47,7 +47,7 @@ def parity_agreement(
             if key != block.reference and not block.why_not(key, block.reference):
                 name = name_of(key)
                 runs = _by_run(block.trials[key].folder)
-                note = misaligned.get((block.block, name), "")
+                note = silent.get((block.block, name, block.planned[key].windows[0]), "")
                 others += [(name, runs["arm"], note)] if "arm" in runs else []
         for name, table, note in others:
             blank = Agreement(

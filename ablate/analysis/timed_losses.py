@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from ablate.analysis.comparable import WorkloadTrials
+from ablate.analysis.comparable import WorkloadTrials, mixed_precision
 from ablate.analysis.engine import Array
 from ablate.analysis.inference import FEWEST_BLOCKS
 from ablate.analysis.tost import (
@@ -83,6 +83,10 @@ def margin_rows(
     rows: list[MarginRow] = []
     for subject in subjects:
         blocks = [b for b in trials.blocks if all((b, key) in losses for key in subject.weights)]
+        refusal = mixed_precision([trials.usable[block, key] for block in blocks for key in subject.weights])
+        if refusal:
+            rows.append(replace(_blank(trials, subject, blocks, margins[0], "loss"), note=refusal))
+            continue
         rows += _loss_rows(trials, losses, subject, blocks, margins[0])
         metric = _metric_row(trials, subject, blocks, margins[1])
         rows += [metric] if metric is not None else []

@@ -20,6 +20,7 @@ Outcome = Literal[
     "non-finite loss",
     "different number of steps",
     "different learning rate",
+    "different dropout masks",
     "says nothing",
 ]
 PASSED: tuple[Outcome, ...] = ("bitwise equal", "within the envelope")
@@ -67,12 +68,13 @@ class WindowRow:
     Attributes:
         subject: The arm, or the optimization.
         window: First step.
-        outcome: Tier 0 and 1; `says nothing` has its reason in `note`.
+        outcome: Tier 0 and 1; `says nothing` has its reason in `note`, a loss that is not finite has there whose it is.
         num_steps: Steps that both trained.
         num_tested: Steps before eager stops repeating itself (K).
         largest: Largest relative deviation of the loss over the tested steps; None when it is not finite.
         first_step: First step of the training at which the loss departs.
-        quantity: What departs first (`lr`, `mask`, `gradient`, `loss`) in a window that fails, and at which step.
+        quantity: What departs first (`lr`, `mask`, `gradient`, `loss`), and at which step. In a window that passes it
+            can be the gradient alone.
     """
 
     workload: str

@@ -1,15 +1,16 @@
 """What tiers 0, 1 and 2 found about an arm or an optimization -> one verdict, the tier that decided, and what is open.
 
 The rule, from the top:
-1. A window that fails (loss beyond the envelope, not finite, another number of steps, another learning rate) is
-   `different`, whatever tier 2 says; not so where an optimization declares that it changes the training: then tier 2
-   alone decides.
+1. A window that fails (loss beyond the envelope or not finite, other dropout masks, another number of steps, another
+   learning rate) is `different`, whatever tier 2 says. Where an optimization declares that it changes the training,
+   only a loss that is not finite and another number of steps are; of the rest tier 2 decides.
 2. A timed trial whose loss became infinite where eager's did not is `different`.
 3. All windows bitwise equal (tier 0) or within the envelope (tier 1) are `equivalent`, unless tier 2 shows, with five
    blocks or more, a difference larger than the margin: that was trained longer than any window, so it stands. A mere
    difference from 0 does not (5 % of equal arms have one).
-4. Otherwise (masks not aligned, nothing trained, parity trials off) tier 2 decides: the worst of final loss, curve and
-   metric. With fewer than five blocks it is a pilot and `inconclusive`, whatever its intervals say.
+4. Otherwise (masks not aligned, too few steps that eager repeats, nothing trained, parity trials off) tier 2 decides:
+   the worst of final loss, curve and metric. With fewer than five blocks it is a pilot and `inconclusive`, whatever its
+   intervals say.
 """
 
 from __future__ import annotations
@@ -19,9 +20,17 @@ from dataclasses import replace
 from typing import Literal
 
 from ablate.analysis.inference import FEWEST_BLOCKS
-from ablate.analysis.training_results import MarginRow, TrainingVerdict, TrainingWord, VerdictWord, WindowRow
+from ablate.analysis.training_results import (
+    MarginRow,
+    Outcome,
+    TrainingVerdict,
+    TrainingWord,
+    VerdictWord,
+    WindowRow,
+)
 
 WORST_FIRST: tuple[VerdictWord, ...] = ("different", "inconclusive", "different within margin", "equivalent")
+DECLARED: tuple[Outcome, ...] = ("beyond the envelope", "different learning rate", "different dropout masks")
 QUANTITIES = {"lr": "the learning rate", "mask": "the dropout mask", "gradient": "the gradient", "loss": "the loss"}
 
 
@@ -45,13 +54,14 @@ def judge_training(
         is_deterministic: Eager's rerun was bitwise equal, so that tier 0 means something.
     """
     found = _with_windows(blank, windows)
-    failed = next((w for w in windows if w.failed), None)
+    excused = [w for w in windows if w.outcome in DECLARED and changes_training]
+    failed = next((w for w in windows if w.failed and w not in excused), None)
     second = second_tier(margins)
     gaps = [*_window_gaps(windows), *_margin_gaps(margins)]
-    if failed is not None and changes_training:
+    if excused and failed is None:
         names = ", ".join(changes_training)
-        gaps.append(f"{describe_failure(failed)}; {names} declares that it changes the training, so tier 2 decides")
-    if failed is not None and not changes_training:
+        gaps.append(f"{describe_failure(excused[0])}; {names} declares that it changes the training, so tier 2 decides")
+    if failed is not None:
         found = _decided(found, "different", 1, describe_failure(failed))
     elif lost:
         found = _decided(found, "different", 2, lost)
@@ -81,12 +91,13 @@ def describe_failure(row: WindowRow) -> str:
     where = f"window {row.window}, block {row.block}"
     what = {
         "beyond the envelope": f"the loss leaves the envelope at step {row.first_step}",
-        "non-finite loss": f"the loss is not finite at step {row.first_step}",
+        "non-finite loss": f"the loss of {row.note or row.subject} is not finite at step {row.first_step}",
         "different number of steps": f"the number of steps differs from step {row.first_step} on",
         "different learning rate": f"the learning rate differs from step {row.quantity_step} on",
+        "different dropout masks": f"the dropout masks differ from step {row.quantity_step} on",
     }[row.outcome]
     text = f"{what} ({where})"
-    if row.quantity in ("", "loss") or row.outcome == "different learning rate":
+    if row.quantity in ("", "loss") or row.outcome in ("different learning rate", "different dropout masks"):
         return text
     return f"{text}; {QUANTITIES[row.quantity]} departs first, at step {row.quantity_step}"
 
@@ -151,11 +162,18 @@ def _window_gaps(windows: Sequence[WindowRow]) -> list[str]:
         elif w.num_tested < w.num_steps:
             note = f"only the first {w.num_tested} of {w.num_steps} steps can be tested, then eager departs from itself"
             places.setdefault(note, []).append(f"window {w.window}, block {w.block}")
+        if w.passed and w.quantity:
+            note = f"{QUANTITIES[w.quantity]} leaves its own envelope at step {w.quantity_step}, the loss does not"
+            places.setdefault(note, []).append(f"window {w.window}, block {w.block}")
     return [f"{' and '.join(where[:3])}{' and more' * (len(where) > 3)}: {note}" for note, where in places.items()]
 
 
 def _margin_gaps(margins: Sequence[MarginRow]) -> list[str]:
-    found = [f"{m.quantity}: {m.note}" for m in margins if m.verdict == "inconclusive" and m.note]
+    reasons: dict[str, list[str]] = {}
+    for m in margins:
+        if m.verdict == "inconclusive" and m.note:
+            reasons.setdefault(m.note.rpartition(" is farthest off; ")[2], []).append(m.quantity)
+    found = [f"{', '.join(quantities)}: {reason}" for reason, quantities in reasons.items()]
     found += [f"{m.quantity}: its margin was stated after the fact" for m in margins if m.stated == "after the fact"]
     return found
 

@@ -10,15 +10,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from ablate.analysis.envelope import FACTOR, WindowSeries, WindowTest, compare_window
+from ablate.analysis.envelope import FACTOR, FEWEST_TESTED, WindowSeries, WindowTest, compare_window
 from ablate.analysis.parity import ParityBlock, Recorded, read_runs, reruns_of, window_of
-from ablate.analysis.training_results import Deviation, Outcome, Side, WindowRow
+from ablate.analysis.training_results import Deviation, Side, WindowRow
 from ablate.core.cell import Cell
 from ablate.core.study import Study
 from ablate.design.arms import compiled_cell, inert_reason
 
 Runs = Mapping[tuple[str, int], Recorded]
-NOTHING_TESTED = "eager does not repeat its own first step within 1e-5, so no step can be tested"
 
 
 def full_and_without(study: Study, name: str) -> tuple[str, str] | None:
@@ -71,7 +70,7 @@ def _arm_windows(
         eager = runs[block.reference]
         arm = runs[key]["arm", window]
         test = compare_window(arm.series, eager["eager", window].series, reruns_of(eager, window))
-        yield window, _row(block, "arm", name, window, arm.series, test), test
+        yield window, _row(block, ("arm", name), window, (arm.series, name, "eager"), test), test
 
 
 def _switch_windows(
@@ -96,7 +95,8 @@ def _switch_windows(
             on.series, eager["eager", window].series, reruns_of(eager, window), off.series
         )
         is_bitwise = block.is_deterministic and on.is_bitwise(off)
-        yield _row(block, "optimization", name, window, on.series, test, is_bitwise=is_bitwise)
+        sides = on.series, "full", f"full without {name}"
+        yield _row(block, ("optimization", name), window, sides, test, is_bitwise=is_bitwise)
 
 
 def _window_problem(
@@ -134,45 +134,44 @@ def _nothing(block: ParityBlock, side: Side, subject: str, window: int, note: st
 
 def _row(
     block: ParityBlock,
-    side: Side,
-    subject: str,
+    subject: tuple[Side, str],
     window: int,
-    series: WindowSeries,
+    compared: tuple[WindowSeries, str, str],
     test: WindowTest,
     *,
     is_bitwise: bool = False,
 ) -> WindowRow:
-    outcome = _outcome(test, is_bitwise)
-    failed = outcome not in ("bitwise equal", "within the envelope", "says nothing")
-    first = test.first if failed else None
+    """Write down what a window says; `compared` is the series that was compared and the names of both trials."""
+    series, name, other = compared
+    outcome = "bitwise equal" if is_bitwise else test.outcome
+    named = {"different learning rate": "lr", "different dropout masks": "mask"}.get(outcome)
+    first = None if is_bitwise else next((d for d in test.departures if d[0] == named), test.first)
     lost = test.loss.first_beyond
     largest = test.loss.largest
+    num_steps = min(len(series.loss), len(test.loss.deviation))
+    note = ""
+    if outcome == "says nothing":
+        note = (
+            f"eager repeats itself within 1e-5 for only {test.loss.num_tested} of {num_steps} steps, too few to tell "
+            f"(at least {min(FEWEST_TESTED, num_steps)})"
+        )
+    elif outcome == "non-finite loss" and lost is not None:
+        note = other if np.isfinite(series.loss[lost]) else name
     return WindowRow(
         workload=block.workload,
-        side=side,
-        subject=subject,
+        side=subject[0],
+        subject=subject[1],
         block=block.block,
         window=window,
         outcome=outcome,
-        num_steps=min(len(series.loss), len(test.loss.deviation)),
+        num_steps=num_steps,
         num_tested=test.loss.num_tested,
         largest=largest if np.isfinite(largest) else None,
         first_step=None if lost is None else window + lost,
         quantity=first[0] if first else "",
         quantity_step=window + first[1] if first else None,
-        note=NOTHING_TESTED if outcome == "says nothing" else "",
+        note=note,
     )
-
-
-def _outcome(test: WindowTest, is_bitwise: bool) -> Outcome:
-    """What one window says. A learning rate beyond rounding is another training even before the loss shows it."""
-    if is_bitwise:
-        return "bitwise equal"
-    if test.loss.cause:
-        return test.loss.cause
-    if any(quantity == "lr" for quantity, _ in test.departures):
-        return "different learning rate"
-    return "within the envelope" if test.loss.passed else "says nothing"
 
 
 def _keep_worst(

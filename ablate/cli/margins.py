@@ -135,8 +135,9 @@ def propose(seeded: LoadedStudy, fewest_seeds: int) -> dict[str, ProposedMargins
     """Read losses and metrics of the completed seeds; returns the margins by workload.
 
     Raises:
-        UserError: too few seeds completed, or a loss that is not finite.
+        UserError: too few seeds completed, a loss that is not finite, or seeds that must not be pooled.
     """
+    from ablate.analysis.comparable import Trial, mixed_data, mixed_environments, mixed_precision
     from ablate.analysis.margins import propose_margins
     from ablate.analysis.tost import final_loss
     from ablate.records.store import read_columns
@@ -147,6 +148,12 @@ def propose(seeded: LoadedStudy, fewest_seeds: int) -> dict[str, ProposedMargins
     for name in dict.fromkeys(trial.workload for trial in seeded.trials):
         trials = [trial for trial in seeded.trials if trial.workload == name and trial.key in records]
         completed = [(trial, records[trial.key]) for trial in trials if records[trial.key].completed]
+        used = [Trial(folder=seeded.paths.records / trial.slug, record=record) for trial, record in completed]
+        difference = mixed_data(used) or mixed_precision(used) or mixed_environments(used)
+        if difference:
+            raise UserError(
+                f"{name}: {difference}; move {seeded.paths.root} away and run this again to train the seeds in one"
+            )
         losses = [
             final_loss(read_columns(seeded.paths.records / trial.slug, "loss")["loss"]) for trial, _ in completed
         ]

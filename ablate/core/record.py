@@ -111,13 +111,10 @@ class Parity:
 
     Attributes:
         windows: In the order trained.
-        precision: Settings that decide how numbers are rounded, e.g. `weights: float32`,
-            `float32_matmul_precision: highest`, `autocast: off`; arms whose precision differs are not paired.
         deterministic: In the eager reference: an unperturbed rerun was bitwise equal. None in other trials.
     """
 
     windows: tuple[ParityWindow, ...]
-    precision: Mapping[str, str] = field(default_factory=dict)
     deterministic: bool | None = None
 
 
@@ -136,7 +133,9 @@ class DataStamp:
 class TrialRecord:
     """Everything known about one trial. Series (per step) lie beside it in `series.parquet`:
     columns `step`, `epoch`, `loss`, `lr`, `step_s`, `loader_wait_s`. `emulations` labels the optimizations whose level
-    restores an older behavior; `margins` are those that the spec stated when the trial ran (`loss`, `metric`; absent
+    restores an older behavior; `precision` holds the settings that decide how numbers are rounded, e.g.
+    `weights: float32`, `float32_matmul_precision: highest`, `autocast: off`: trials that differ there are not compared
+    in their losses; `margins` are those that the spec stated when the trial ran (`loss`, `metric`; absent
     when it stated none).
     """
 
@@ -158,6 +157,7 @@ class TrialRecord:
     peak_device_memory_gib: float | None = None
     final_loss: float | None = None
     evidence: Evidence = field(default_factory=Evidence)
+    precision: Mapping[str, str] = field(default_factory=dict)
     parity: Parity | None = None
     margins: Mapping[str, float] = field(default_factory=dict)
 

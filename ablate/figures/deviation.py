@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
@@ -81,8 +82,10 @@ def draw(info: Info, axes: Sequence[Axes]) -> None:
             color = colors.setdefault(curve.arm, style.COLORS[len(colors) % len(style.COLORS)])
             ax.plot(curve.steps, _drawn(curve), color=color, linewidth=1.0, label=style.label(curve.arm))
             if curve.first_step is not None and curve.first_step in curve.steps:
-                place = curve.steps.index(curve.first_step)
-                ax.plot([curve.first_step], [_drawn(curve)[place]], marker="x", markersize=4, color=color)
+                value = _drawn(curve)[curve.steps.index(curve.first_step)]
+                finite = np.isfinite(value)  # else the mark is at the upper edge
+                ax.plot([curve.first_step], [value if finite else 1.0], marker="x", markersize=4, color=color,
+                        transform=ax.transData if finite else ax.get_xaxis_transform(), clip_on=False)  # fmt: skip
         ax.set_title(f"from step {panel.window}")
         ax.set_xlabel("step")
         _log_axis(ax)

@@ -9,7 +9,7 @@ window from eager's checkpoint. The steps are those of `TrainingModule`, so what
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -138,14 +138,17 @@ def train_reference(session: Session, spans: Sequence[Span], *, seed: int, rerun
     return runs
 
 
-def train_arm(session: Session, spans: Sequence[Span], checkpoint_before: Callable[[int], Checkpoint], *, seed: int
-              ) -> ParityRuns:
+def train_arm(session: Session, spans: Sequence[Span], checkpoint_before: Callable[[int], Checkpoint],
+              eager_masks: Mapping[tuple[int, int], int], *, seed: int) -> ParityRuns:
     """Train every window from eager's checkpoint, after looking whether its dropout masks are aligned.
+
+    Where a step's masks are not eager's, that is looked at again in this step: its code may be another by then.
 
     Args:
         session: The arm, whatever it trained before.
         spans: The windows.
         checkpoint_before: Gives eager's checkpoint before a step.
+        eager_masks: Checksums of eager's masks by window and step.
         seed: Seed of the block.
     """
     runs, trainer = ParityRuns(), _Trainer(session, seed)
@@ -157,12 +160,20 @@ def train_arm(session: Session, spans: Sequence[Span], checkpoint_before: Callab
             seen = trainer.compare_masks(span.start)
             trainer.restart(checkpoint)  # looking moved the running statistics of the batch norms
         rows, checksums = trainer.train_span(span, ARM)
+        if span is spans[0] and math.isfinite(rows[-1].loss):
+            runs.predictions[ARM] = trainer.predict()
+        other = next((row.step for row in rows if row.mask != eager_masks.get((span.start, row.step), row.mask)), None)
+        if seen is not None and seen[0] == "aligned" and other is not None:
+            seen = trainer.compare_masks(other)
         masks, note = seen or (_eager_masks(session, rows[0]), "")
         runs.rows += rows
         runs.windows.append(_window(span, checksums, masks, note))
-        if span is spans[0] and math.isfinite(rows[-1].loss):
-            runs.predictions[ARM] = trainer.predict()
     return runs
+
+
+def masks_of(rows: Iterable[Row]) -> dict[tuple[int, int], int]:
+    """Checksums of eager's masks by window and step, from the rows of a reference."""
+    return {(row.window, row.step): row.mask for row in rows if row.run == EAGER}
 
 
 def are_bitwise_equal(rows: Sequence[Row], others: Sequence[Row]) -> bool:
@@ -181,20 +192,6 @@ def predictions_columns(predictions: Mapping[str, Predictions]) -> dict[str, lis
         for name, array in values.items():
             columns[name] += array.tolist()
     return columns
-
-
-def describe_precision(session: Session) -> dict[str, str]:
-    """Settings that decide how numbers are rounded; arms that differ in them are not paired."""
-    kinds = {str(p.dtype).removeprefix("torch.") for p in session.workload.model.parameters()}
-    on = torch.is_autocast_enabled(session.device.type)
-    autocast = str(torch.get_autocast_dtype(session.device.type)).removeprefix("torch.") if on else "off"
-    settings = session.workload.context.recipe.torch_settings
-    found = {"weights": " and ".join(sorted(kinds)), "autocast": autocast,
-             "float32_matmul_precision": torch.get_float32_matmul_precision(),
-             "flush_denormal": str(settings.get("flush_denormal", False)).lower()}
-    if session.device.type == "cuda":
-        found["cudnn.allow_tf32"] = str(torch.backends.cudnn.allow_tf32).lower()
-    return found
 
 
 def step_seed(seed: int, step: int) -> int:
@@ -256,17 +253,16 @@ class _Trainer:
         departs from eager's.
         """
         session = self._session
-        recipe = session.workload.context.recipe
+        plain = self._draw(self.model, step)
+        without = not plain and session.workload.context.training.dropout == 0
+        if session.workload.context.recipe.forward_mode == "reduce-overhead" and session.device.type == "cuda":
+            hidden = "a replayed CUDA Graph draws its masks where they cannot be seen"
+            return ("no dropout", "") if without else ("not aligned", hidden)
         forward: Forward = session.module.forward_function
-        if recipe.forward_mode == "reduce-overhead" and session.device.type == "cuda":
-            return "not aligned", "a replayed CUDA Graph draws its masks where they cannot be seen"
-        compiled, plain = (self._draw(run, step) for run in (forward, self.model))
-        problem = describe_difference(compiled, plain)
+        problem = describe_difference(self._draw(forward, step), plain)
         if problem:
-            return "not aligned", problem
-        if not plain and session.workload.context.training.dropout == 0:
-            return "no dropout", ""
-        return "aligned", ""
+            return "not aligned", f"{problem}, at step {step}"
+        return ("no dropout" if without else "aligned"), ""
 
     def predict(self) -> Predictions:
         """Predict the validation split as a timed trial does at its end."""

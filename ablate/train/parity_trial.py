@@ -10,14 +10,13 @@ from ablate.core.record import DataStamp, Failure, Parity, Status, TrialRecord
 from ablate.core.request import TrialRequest
 from ablate.core.study import Study
 from ablate.data.graph import Graph
-from ablate.records.store import write_parity, write_predictions
+from ablate.records.store import read_parity, write_parity, write_predictions
 from ablate.train.checkpoint import read_checkpoint, write_checkpoint
 from ablate.train.environment import peak_memory
 from ablate.train.parity import (
     ARM,
     EAGER,
     ParityRuns,
-    describe_precision,
     make_spans,
     train_arm,
     train_reference,
@@ -30,7 +29,7 @@ def train_parity(record: TrialRecord, request: TrialRequest, study: Study, sessi
     """Train the windows of a parity trial and write what they left; returns the record, without times.
 
     Raises:
-        StoredDataError: a checkpoint of the eager reference is absent or damaged.
+        StoredDataError: a checkpoint or the series of the eager reference is absent or damaged.
     """
     trial = request.trial
     num_steps = study.timing.epochs * study.timing.steps_per_epoch
@@ -39,7 +38,8 @@ def train_parity(record: TrialRecord, request: TrialRequest, study: Study, sessi
         runs = train_reference(session, spans, seed=trial.seed, reruns=study.equivalence.reruns,
                                keep=lambda checkpoint: write_checkpoint(folder, checkpoint))
     else:
-        runs = train_arm(session, spans, lambda step: read_checkpoint(_reference_folder(request), step),
+        reference = _reference_folder(request)
+        runs = train_arm(session, spans, lambda step: read_checkpoint(reference, step), _read_masks(reference),
                          seed=trial.seed)
     write_parity(folder, runs.series())
     write_predictions(folder, runs.predicted())
@@ -52,6 +52,13 @@ def _reference_folder(request: TrialRequest) -> Path:
     return Path(request.reference_folder)
 
 
+def _read_masks(reference: Path) -> dict[tuple[int, int], int]:
+    table = read_parity(reference)
+    own = table[table["run"] == EAGER]
+    return {(int(window), int(step)): int(mask)
+            for window, step, mask in zip(own["window"], own["step"], own["mask"], strict=True)}
+
+
 def _fill(record: TrialRecord, request: TrialRequest, session: Session, graph: Graph, runs: ParityRuns
           ) -> TrialRecord:
     bad = runs.first_bad(EAGER if request.trial.reference is None else ARM)
@@ -60,8 +67,7 @@ def _fill(record: TrialRecord, request: TrialRequest, session: Session, graph: G
         reason=f"the loss is {bad.loss} at step {bad.step} (window from step {bad.window})")
     return replace(
         record, status=status, failure=failure,
-        parity=Parity(windows=tuple(runs.windows), precision=describe_precision(session),
-                      deterministic=runs.deterministic),
+        parity=Parity(windows=tuple(runs.windows), deterministic=runs.deterministic),
         evidence=session.watch.collect(compiled=request.recipe.execution == "compiled"),
         data=DataStamp(dataset=graph.name, dataset_digest=graph.digest, stream_hash=runs.windows[0].stream_hash,
                        num_steps=sum(window.num_steps for window in runs.windows)),

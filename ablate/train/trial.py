@@ -27,6 +27,7 @@ from ablate.train.machine import add_machine, look_around
 from ablate.train.module import move_batch
 from ablate.train.parity import predictions_columns
 from ablate.train.parity_trial import train_parity
+from ablate.train.precision import describe_precision
 from ablate.train.progress import ProgressPipe
 from ablate.train.session import Session, apply_settings, open_session
 from ablate.train.untimed import add_untimed
@@ -72,6 +73,7 @@ def _train(request: TrialRequest, study: Study, progress: ProgressPipe, record: 
 
     session = open_session(study, request.trial.workload, graph, request.recipe, seed=request.trial.seed,
                            device=device, on_epoch=on_epoch)
+    record = replace(record, precision=describe_precision(session))
     progress.send("train", epoch=0, epochs=epochs)
     if request.trial.purpose == "parity":
         return train_parity(record, request, study, session, graph, folder)

@@ -1,8 +1,10 @@
 """`python -m benchmarks.equivalence [--seeds 30] [--workload NAME]` -> the acceptance table of equivalence.
 
-Items 7 and 9 are simulated, item 8 trains the three tiny workloads for real: planted bugs must be found in every seed
-and in the right window, correct held-out arms flagged in at most 5 %. The full form takes about an hour on two
-quiet cores, `--seeds 2` is a quick look. The first full output is `first-run.txt`; exit code 1 when a number is missed.
+Items 7 and 9 are simulated, item 8 trains the three tiny workloads for real. Every planted bug must be found in every
+seed: by the loss, in a window and at a step in which it can show (the windows are 0 and 20: a training that loses its
+way at once can only be judged after a restart). No window may call a bug "within the envelope". Correct held-out arms
+may be flagged in at most 5 %. The full form takes about an hour on two cores, `--seeds 2` is a quick look. The last
+full output is `result.txt`; `first-run.txt` is the one before it, which missed. Exit code 1 when a number is missed.
 """
 
 from __future__ import annotations
@@ -87,37 +89,40 @@ def report_trained(findings: Sequence[Finding], seeds: Sequence[int]) -> list[bo
 
 
 def report_bugs(findings: Sequence[Finding], num_seeds: int) -> list[bool]:
-    """Print how often each bug was found: by the loss, in any window that tests the steps in which it can show.
-
-    Windows are there because a training loses its way after some steps: then only a restart can tell.
-    """
+    """Print how often each bug was found, and what the first window says alone, as a study tests it by default."""
     if not findings:
         return []
-    rows = [("item 8: planted bug", "workload", "found", "window: seeds, in steps", "departs first", "")]
+    rows = [("item 8: planted bug", "workload", "found", "window: seeds, in steps", "departs first",
+             "window 0 alone: different, says nothing, within", "")]
     holds = []
     for bug, workload in dict.fromkeys((f.arm, f.workload) for f in findings):
         own = [f for f in findings if (f.arm, f.workload) == (bug, workload)]
         right = [f for f in own if f.by_loss and f.first_step is not None
                  and f.first_step >= FIRST_STEP[bug](f.window)]
         found = {f.seed for f in right}
-        holds.append(len(found) == num_seeds)
+        passed = [f for f in own if f.outcome == "within the envelope"]
+        holds.append(len(found) == num_seeds and not passed)
+        alone = [f for f in own if f.window == 0]
+        words = [sum(f.flagged for f in alone), *(sum(f.outcome == word for f in alone)
+                                                  for word in ("says nothing", "within the envelope"))]
         places = [f"{window}: {sum(f.window == window for f in right)}, "
                   + _span([f.first_step for f in right if f.window == window and f.first_step is not None])
                   for window in sorted({f.window for f in own})]
         rows.append((bug, workload, f"{len(found)} of {num_seeds}", "; ".join(places),
-                     _counted(f.quantity for f in right), _word(holds[-1])))
+                     _counted(f.quantity for f in right), ", ".join(map(str, words)), _word(holds[-1])))
     _print_table(rows)
     return holds
 
 
 def print_arms(title: str, findings: Sequence[Finding]) -> None:
     """Print how often arms were flagged, window by window."""
-    rows = [(title, "workload", "window", "flagged", "masks aligned", "departs first", "steps tested",
+    rows = [(title, "workload", "window", "flagged", "says nothing", "masks aligned", "departs first", "steps tested",
              "d / 10 env: median", "largest")]
     for arm, workload, window, own in _groups(findings):
         ratios = sorted(f.ratio for f in own)
-        rows.append((arm, workload, str(window), f"{sum(f.found for f in own)} of {len(own)}",
-                     str(sum(f.aligned for f in own)), _counted(f.quantity for f in own if f.found),
+        rows.append((arm, workload, str(window), f"{sum(f.flagged for f in own)} of {len(own)}",
+                     str(sum(f.outcome == "says nothing" for f in own)), str(sum(f.aligned for f in own)),
+                     _counted(f.quantity for f in own if f.flagged),
                      _span([f.num_tested for f in own]), f"{ratios[len(ratios) // 2]:.3g}", f"{ratios[-1]:.3g}"))
     _print_table(rows)
 
@@ -127,7 +132,7 @@ def report_rate(correct: Sequence[Finding], num_seeds: int) -> bool:
     flagged: dict[tuple[str, str, int], bool] = {}
     for f in correct:
         key = (f.workload, f.arm, f.seed)
-        flagged[key] = flagged.get(key, False) or f.found or not f.aligned
+        flagged[key] = flagged.get(key, False) or f.flagged or not f.aligned
     rate = sum(flagged.values()) / max(len(flagged), 1)
     holds = rate <= MOST_FLAGGED and (num_seeds < SEEDS or len(flagged) >= LEAST_ARM_SEEDS)
     kinds = Counter(arm for _, arm, _ in flagged)

@@ -17,8 +17,10 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from torch._dynamo import utils as dynamo_utils
 
 from ablate.analysis.envelope import FACTOR, WindowSeries, WindowTest, compare_window
+from ablate.analysis.training_results import Outcome
 from ablate.core.recipe import Recipe, compose_recipe
 from ablate.core.registry import make_catalog
 from ablate.core.study import Study
@@ -27,7 +29,18 @@ from ablate.design.cells import make_design
 from ablate.design.parity import resolve_windows
 from ablate.run.recipes import compose_cell, find_appliers, for_parity
 from ablate.spec.reader import read_study
-from ablate.train.parity import ARM, EAGER, ULP, ParityRuns, Row, Span, make_spans, train_arm, train_reference
+from ablate.train.parity import (
+    ARM,
+    EAGER,
+    ULP,
+    ParityRuns,
+    Row,
+    Span,
+    make_spans,
+    masks_of,
+    train_arm,
+    train_reference,
+)
 from ablate.train.session import Session, apply_settings, open_session
 from benchmarks.equivalence import planted, reassociated
 
@@ -58,7 +71,7 @@ class Finding:
     """What tier 1 says of one window of one arm.
 
     Attributes:
-        found: The loss left the envelope, or the learning rate was another one.
+        outcome: What the product says of the window.
         by_loss: The loss left the envelope.
         first_step, quantity: What departed first, and in which step of the training; None and empty when nothing did.
         ratio: Largest deviation over the limit of ten envelopes, in the tested steps.
@@ -71,13 +84,18 @@ class Finding:
     kind: Kind
     seed: int
     window: int
-    found: bool
+    outcome: Outcome
     by_loss: bool
     first_step: int | None
     quantity: str
     ratio: float
     num_tested: int
     aligned: bool
+
+    @property
+    def flagged(self) -> bool:
+        """The product calls the arm different here."""
+        return self.aligned and self.outcome not in ("within the envelope", "says nothing")
 
 
 class CachedBatches:
@@ -123,7 +141,11 @@ def measure(workload: str, seeds: Sequence[int], compiled_seeds: Sequence[int], 
 
 def measure_seed(study: Study, workload: str, graph: Graph, seed: int, compiled: Mapping[str, Session],
                  bugs: Sequence[str]) -> Iterator[Finding]:
-    """Train eager, then every arm from its checkpoints, and compare their windows."""
+    """Train eager, then every arm from its checkpoints, and compare their windows.
+
+    Raises:
+        RuntimeError: a compiled arm fell back to eager.
+    """
     num_steps = study.timing.epochs * study.timing.steps_per_epoch
     starts = resolve_windows(study.equivalence, num_steps)
     spans = make_spans(starts, study.equivalence.window_steps, num_steps)
@@ -143,12 +165,16 @@ def measure_seed(study: Study, workload: str, graph: Graph, seed: int, compiled:
         yield from judge(eager, arm(recipe), batches, spans, seed, name.replace("_", " "), "correct")
     for name, session in compiled.items():
         yield from judge(eager, session, batches, spans, seed, name, "correct" if name == COMPILED else "known")
+    failures = [m.fail_reason for m in dynamo_utils.get_compilation_metrics() if m.fail_type]  # since the last session
+    if failures:
+        raise RuntimeError(f"an arm went on eagerly, so it is not a compiled one: {failures[0]}")
 
 
 def judge(eager: ParityRuns, session: Session, batches: CachedBatches, spans: Sequence[Span], seed: int, arm: str,
           kind: Kind) -> Iterator[Finding]:
     """Train an arm and compare each of its windows with eager's."""
-    runs = train_arm(with_batches(session, batches), spans, eager.checkpoints.__getitem__, seed=seed)
+    runs = train_arm(with_batches(session, batches), spans, eager.checkpoints.__getitem__, masks_of(eager.rows),
+                     seed=seed)
     for span, window in zip(spans, runs.windows, strict=True):
         ulps = sorted({row.run for row in eager.rows if row.run.startswith(ULP)})
         one, base, *reruns = (_series(rows, run, span) for rows, run in
@@ -180,9 +206,8 @@ def _finding(test: WindowTest, span: Span, **who: Any) -> Finding:
     loss = test.loss
     tested = slice(0, max(loss.num_tested, 0 if loss.first_beyond is None else loss.first_beyond + 1))
     ratio = float(np.max(loss.deviation[tested] / (FACTOR * loss.envelope[tested]), initial=0.0))
-    by_loss = loss.first_beyond is not None
-    return Finding(window=span.start, found=by_loss or any(quantity == "lr" for quantity, _ in test.departures),
-                   by_loss=by_loss, first_step=None if first is None else span.start + first[1],
+    return Finding(window=span.start, outcome=test.outcome, by_loss=loss.first_beyond is not None,
+                   first_step=None if first is None else span.start + first[1],
                    quantity="" if first is None else first[0], ratio=ratio, num_tested=loss.num_tested, **who)
 
 

@@ -49,10 +49,39 @@ def test_within_ten_times_the_envelope_passes_and_beyond_names_the_step() -> Non
 def test_nothing_is_tested_once_eager_does_not_repeat_itself() -> None:
     reruns = [scaled(0, 1e-6, 2e-5, 0)]  # the running maximum exceeds 1e-5 at step 2
     test = compare_with_envelope(scaled(0, 0, 0.5, 0.5), EAGER, reruns)
-    assert (test.num_tested, test.first_beyond, test.passed) == (2, None, True)
+    assert (test.num_tested, test.first_beyond, test.passed) == (2, None, False)
     assert test.largest == 0.0  # of the tested steps
     at_once = compare_with_envelope(EAGER, EAGER, [scaled(1e-3, 0, 0, 0)])
     assert (at_once.num_tested, at_once.first_beyond, at_once.passed) == (0, None, False)
+
+
+@pytest.mark.parametrize(("num_repeated", "passes"), [(9, False), (10, True)])
+def test_a_window_needs_ten_tested_steps_to_pass(num_repeated: int, passes: bool) -> None:
+    eager = np.ones(60)
+    reruns = [np.where(np.arange(60) < num_repeated, 1.0, 1.5)]
+    wrong_later = np.where(np.arange(60) < num_repeated, 1.0, 2.0)
+    assert compare_with_envelope(wrong_later, eager, reruns).passed is passes
+    test = compare_window(series(eager), series(eager), [series(reruns[0])])
+    assert test.outcome == ("within the envelope" if passes else "says nothing")
+
+
+def test_other_masks_or_rates_are_never_within_the_envelope() -> None:
+    eager = series(EAGER)
+    assert compare_window(series(EAGER), eager, [eager]).outcome == "within the envelope"
+    masks, rates = series(EAGER, mask=np.array([1, 2, 3, 5])), series(EAGER, lr=np.full(4, 0.011))
+    assert compare_window(masks, eager, [eager]).outcome == "different dropout masks"
+    assert compare_window(rates, eager, [eager]).outcome == "different learning rate"
+    lost = compare_window(series(np.array([2.0, np.nan])), eager, [eager])
+    assert lost.outcome == "non-finite loss"
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_whichever_of_two_becomes_infinite_is_found_even_after_the_tested_steps(is_first: bool) -> None:
+    """`full` against `full` without an optimization: eager, whose envelope it is, stays finite."""
+    reruns = [scaled(0, 2e-5, 0, 0)]
+    lost, kept = np.array([2.0, 1.0, np.nan]), EAGER
+    test = compare_with_envelope(*((lost, EAGER, reruns, kept) if is_first else (kept, EAGER, reruns, lost)))
+    assert (test.num_tested, test.first_beyond, test.cause) == (1, 2, "non-finite loss")
 
 
 def test_a_loss_that_is_not_finite_is_different_even_after_the_tested_steps() -> None:
@@ -76,7 +105,7 @@ def test_where_eager_itself_is_not_finite() -> None:
     other = compare_with_envelope(np.array([2.0, 1.0, 0.5, 0.2]), eager, [eager])
     assert (other.first_beyond, other.cause) == (2, "non-finite loss")
     unsure = compare_with_envelope(np.array([2.0, 1.0, 0.5]), eager, [np.array([2.0, 1.0, 0.5])])
-    assert (unsure.num_tested, unsure.passed) == (2, True)  # eager's own rerun did not end there
+    assert (unsure.num_tested, unsure.first_beyond) == (2, None)  # eager's own rerun did not end there
 
 
 def test_a_rerun_that_ended_early_ends_the_tested_steps() -> None:

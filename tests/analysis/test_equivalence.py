@@ -12,8 +12,12 @@ import pytest
 
 from ablate.analysis.analyze import analyze, read_results
 from ablate.analysis.results import Results
+from ablate.core.cell import PlannedTrial
+from ablate.core.evidence import Evidence, LimitHit
+from ablate.core.record import TrialRecord
 from ablate.core.study import Equivalence, Study
 from ablate.design.cells import make_design
+from ablate.records.store import read_record, write_record
 from builders import make_factors, make_study, make_workloads
 from simulated import Trial, fail, make_records, write_study_folder
 from simulated_parity import (
@@ -161,6 +165,54 @@ def test_other_precision_or_other_batches_are_refused_by_name(tmp_path: Path) ->
     assert not {verdict(results, name).verdict for name in ("full", "naive")} & {"equivalent", "different"}
 
 
+def test_other_precision_is_refused_in_timed_trials_too(tmp_path: Path) -> None:
+    other = {"precision": PRECISION | {"autocast": "bfloat16"}}
+
+    def edit(trials: list[Trial]) -> list[Trial]:
+        return [
+            (replace(r, **(other if "full" in r.identity.arms else {"precision": PRECISION})), series)
+            for r, series in trials
+        ]
+
+    study = study_of(blocks=5, equivalence=Equivalence(margin={"user-churn": 0.01}))
+    results = analyzed(tmp_path, study, {"full": Arm(**other)}, edit=edit)
+    full = verdict(results, "full")
+    assert (full.verdict, full.tier) == ("inconclusive", 2)
+    assert "rounded by different settings (autocast: bfloat16 against off)" in full.reason
+    assert verdict(results, "sync_free").verdict == "inconclusive"  # it needs full
+    assert verdict(results, "naive").verdict == "equivalent"
+
+
+def test_masks_that_differ_are_different_even_where_the_loss_does_not_show_it(tmp_path: Path) -> None:
+    full = verdict(analyzed(tmp_path, study_of(), {"full": Arm(mask=1)}), "full")
+    assert (full.verdict, full.tier) == ("different", 1)
+    assert full.reason == "the dropout masks differ from step 0 on (window 0, block 0)"
+
+
+def test_a_parity_trial_that_left_the_compiler_is_said(tmp_path: Path) -> None:
+    def give_up(record: TrialRecord, planned: PlannedTrial) -> TrialRecord:
+        hit = LimitHit(step=3, function="forward", message="recompile limit")
+        return replace(record, evidence=Evidence(limit_hits=(hit,))) if "full" in planned.cell.arms else record
+
+    results = analyzed(tmp_path, study_of(), change=give_up)
+    said = "full in its parity trial of block 0: not really compiled: forward eager after step 3"
+    assert said in verdict(results, "full").gaps and said in verdict(results, "sync_free").gaps
+    assert not any("not really compiled" in gap for gap in verdict(results, "naive").gaps)
+
+
+@pytest.mark.parametrize("arm", ["full", "without-sync_free"])
+def test_an_optimization_is_different_whichever_side_becomes_infinite(tmp_path: Path, arm: str) -> None:
+    def edit(trials: list[Trial]) -> list[Trial]:
+        return [
+            (fail(r, "loss is nan", "non-finite"), series) if arm in r.identity.arms and r.identity.block == 0 else
+            (r, series) for r, series in trials
+        ]  # fmt: skip
+
+    found = verdict(analyzed(tmp_path, study_of(blocks=5), edit=edit), "sync_free")
+    assert (found.verdict, found.tier) == ("different", 2)
+    assert found.reason.startswith(f"the loss of the timed trial of {arm} is not finite")
+
+
 def test_a_loss_that_becomes_infinite_is_different_and_names_the_step(tmp_path: Path) -> None:
     def blow_up(step: np.ndarray) -> np.ndarray:
         return np.append(np.zeros(5), np.nan)
@@ -168,7 +220,7 @@ def test_a_loss_that_becomes_infinite_is_different_and_names_the_step(tmp_path: 
     results = analyzed(tmp_path, study_of(), {"full": Arm(deviation=blow_up, status="non-finite")})
     full = verdict(results, "full")
     assert (full.verdict, full.tier, full.first_step) == ("different", 1, 5)
-    assert full.reason == "the loss is not finite at step 5 (window 0, block 0)"
+    assert full.reason == "the loss of full is not finite at step 5 (window 0, block 0)"
     assert verdict(results, "naive").verdict == "equivalent"
 
 
@@ -199,7 +251,7 @@ def test_trials_that_failed_are_named_and_the_others_judged(tmp_path: Path) -> N
 def test_an_eager_that_does_not_repeat_itself_tests_nothing(tmp_path: Path) -> None:
     results = analyzed(tmp_path, study_of(), rerun=1e-4)
     assert verdict(results, "full").verdict == "inconclusive"
-    assert any("eager does not repeat its own first step" in gap for gap in verdict(results, "full").gaps)
+    assert any("eager repeats itself within 1e-5 for only 0 of 12 steps" in g for g in verdict(results, "full").gaps)
 
 
 def test_off_leaves_tier_2_and_says_what_was_not_tested(tmp_path: Path) -> None:
@@ -324,6 +376,12 @@ def test_timed_predictions_say_that_masks_are_not_aligned(tmp_path: Path) -> Non
     found = [a for a in analyze(paths).agreement if a.arm == "full"]
     assert [(a.trials, a.block, a.num_changed, a.num_rows) for a in found] == [("timed", 0, 1, 2), ("timed", 1, 1, 2)]
     assert {a.note for a in found} == {"dropout masks are not aligned in timed trials"}
+    moved = paths.records / next(t.slug for t in design.trials if t.cell.name == "full")
+    record = read_record(moved)
+    write_record(moved, replace(record, environment={**record.environment, "device_name": "another"}))
+    results = analyze(paths)
+    assert not results.agreement  # what is not pooled is not compared here either
+    assert any("environments that differ and are not pooled" in u.text for u in results.untested)
 
 
 def test_records_of_format_1_and_results_of_format_1_still_load(tmp_path: Path) -> None:

@@ -127,7 +127,11 @@ def test_a_timed_trial_that_became_infinite_is_different() -> None:
 
 def test_failures_in_words() -> None:
     lost = replace(FAILS, outcome="non-finite loss", quantity="loss", first_step=12, quantity_step=12)
-    assert describe_failure(lost) == "the loss is not finite at step 12 (window 20, block 0)"
+    assert describe_failure(lost) == "the loss of full is not finite at step 12 (window 20, block 0)"
+    side = replace(lost, side="optimization", subject="x", note="full without x")
+    assert describe_failure(side) == "the loss of full without x is not finite at step 12 (window 20, block 0)"
+    masks = replace(lost, outcome="different dropout masks", quantity="mask", first_step=None, quantity_step=3)
+    assert describe_failure(masks) == "the dropout masks differ from step 3 on (window 20, block 0)"
     short = replace(lost, outcome="different number of steps", first_step=30)
     assert describe_failure(short) == "the number of steps differs from step 30 on (window 20, block 0)"
     rate = replace(lost, outcome="different learning rate", quantity="lr", first_step=None, quantity_step=21)
@@ -152,6 +156,22 @@ def test_an_optimization_that_declares_a_changed_training_is_judged_by_tier_2_al
     found = judge_training(optimization("training"), [FAILS], [margin("equivalent")], changes_training=["x"])
     assert (found.verdict, found.tier, found.called_out) == ("equivalent", 2, "")
     assert "x declares that it changes the training, so tier 2 decides" in found.gaps[0]
+
+
+@pytest.mark.parametrize("outcome", ["non-finite loss", "different number of steps"])
+def test_no_declaration_excuses_a_loss_that_is_not_finite_or_another_number_of_steps(outcome: str) -> None:
+    row = replace(FAILS, outcome=outcome)
+    found = judge_training(optimization("training"), [row], [margin("equivalent")], changes_training=["x"])
+    assert (found.verdict, found.tier) == ("different", 1)
+
+
+def test_a_gradient_that_departs_alone_is_said() -> None:
+    row = replace(PASSES, quantity="gradient", quantity_step=4)
+    found = judge_training(ARM, [row], [])
+    assert found.verdict == "equivalent"
+    assert found.gaps == (
+        "window 0, block 0: the gradient leaves its own envelope at step 4, the loss does not",
+    )
 
 
 def test_a_margin_stated_after_the_fact_is_labeled() -> None:

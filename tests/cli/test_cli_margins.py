@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from ablate.cli.loading import load_study
 from ablate.cli.margins import seeds_of
 from ablate.core.record import Metric
-from ablate.records.store import SERIES_COLUMNS, write_record, write_series
+from ablate.records.store import SERIES_COLUMNS, read_record, write_record, write_series
 from run_parts import make_record, read_log
 
 Ablate = Callable[..., tuple[int, str, str]]
@@ -71,6 +71,14 @@ def test_the_snippet_is_a_section_that_the_spec_takes(ablate: Ablate, spec: Path
     written = YAML(typ="safe").load(snippet)["equivalence"]
     assert (dict(read.margin), dict(read.metric_margin)) == (written["margin"], written["metric_margin"])
     assert read.margin == {"user-churn": 0.0513}
+
+
+def test_seeds_of_two_environments_are_not_pooled(ablate: Ablate, spec: Path, twenty_seeds: list[Path]) -> None:
+    for folder in twenty_seeds[:10]:
+        write_record(folder, replace(read_record(folder), environment={"packages": {"torch": "2.12.0"}}))
+    code, out, err = ablate("margins", spec)
+    assert (code, out) == (1, "")
+    assert "packages.torch: 2.12.0 (10 trials) against not recorded (10 trials); move" in err
 
 
 def test_a_missing_seed_is_trained_and_a_failed_one_is_not_counted(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from ablate.analysis.analyze import analyze
 from ablate.analysis.results import Results
@@ -61,7 +62,11 @@ def test_a_window_that_ended_is_drawn_as_far_as_it_went(tmp_path: Path) -> None:
     assert info is not None
     full = next(c for c in info.panels[0].curves if c.arm == "full")
     assert (full.steps, full.deviation, full.first_step) == ((0, 1, 2, 3), (0.0, 0.0, 0.0, None), 3)
-    assert draw_svg(deviation, info).startswith(b"<?xml")
+    axes = Figure().subplots(1, deviation.panels(info), squeeze=False)[0]
+    deviation.draw(info, axes)
+    [cross] = [line for line in axes[0].lines if line.get_marker() == "x"]
+    x, y = axes[0].transAxes.inverted().transform(cross.get_transform().transform((3, cross.get_ydata()[0])))
+    assert cross.get_xdata() == [3] and y == pytest.approx(1.0)  # at the upper edge
 
 
 def test_nothing_is_drawn_without_parity_trials(tmp_path: Path) -> None:

@@ -143,5 +143,5 @@ def test_a_loss_that_is_not_finite_and_all_fallbacks_reach_the_pdf(tmp_path: Pat
     render(paths, results)
     assert make_report(paths, results).read_bytes().startswith(b"%PDF-")
     found = section(results)
-    assert row(found["arms"], "full")[5] == "the loss is not finite at step 3 (window 0, block 0)"
-    assert "full against eager: different (the loss is not finite at step 3" in training_sentence(results)
+    assert row(found["arms"], "full")[5] == "the loss of full is not finite at step 3 (window 0, block 0)"
+    assert "full against eager: different (the loss of full is not finite at step 3" in training_sentence(results)

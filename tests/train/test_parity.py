@@ -19,12 +19,13 @@ from ablate.train.parity import (
     ParityRuns,
     Span,
     are_bitwise_equal,
-    describe_precision,
     make_spans,
+    masks_of,
     step_seed,
     train_arm,
     train_reference,
 )
+from ablate.train.precision import describe_precision
 from ablate.train.session import Session, open_session
 from real_parts import WORKLOADS, tiny_graph, tiny_study
 
@@ -60,7 +61,7 @@ def eager() -> ParityRuns:
 
 
 def arm_of(eager: ParityRuns, session: Session, spans: tuple[Span, ...] = SPANS) -> ParityRuns:
-    return train_arm(session, spans, eager.checkpoints.__getitem__, seed=0)
+    return train_arm(session, spans, eager.checkpoints.__getitem__, masks_of(eager.rows), seed=0)
 
 
 def rows_of(runs: ParityRuns, run: str, window: int):
@@ -219,7 +220,26 @@ def test_masks_that_are_not_aligned_are_told(eager):
     torch._dynamo.register_backend(drawing, name="drawing")
     arm = arm_of(eager, open_arm(replace(COMPILED, backend="drawing", compile_step=False)), SPANS[:1])
     assert arm.windows[0].masks == "not aligned"
-    assert arm.windows[0].note.endswith("not those of the same module uncompiled, from number 1 on")
+    assert arm.windows[0].note.endswith("not those of the same module uncompiled, from number 1 on, at step 0")
+
+
+def test_masks_that_are_not_aligned_from_some_step_on_are_told(eager):
+    """The first call is the look before the window; from the fourth on, as after a recompilation, it draws too."""
+    calls = []
+
+    def late(graph, inputs):
+        def call(*values):
+            calls.append(graph)
+            if len(calls) >= 4:
+                torch.rand(1)
+            return graph(*values)
+
+        return call
+
+    torch._dynamo.register_backend(late, name="late")
+    arm = arm_of(eager, open_arm(replace(COMPILED, backend="late", compile_step=False)), SPANS[:1])
+    assert arm.windows[0].masks == "not aligned"
+    assert arm.windows[0].note.endswith("from number 1 on, at step 2")
 
 
 def test_a_loss_that_is_not_finite_ends_its_window(eager):

@@ -52,7 +52,7 @@ def test_eager_leaves_checkpoints_series_predictions_and_a_record_without_times(
     assert record.parity.deterministic is True
     assert [(w.start, w.num_steps, w.masks, w.note) for w in record.parity.windows] == [
         (0, 4, "aligned", ""), (4, 4, "aligned", "")]
-    assert record.parity.precision["weights"] == "float32"
+    assert record.precision["weights"] == "float32"
     assert record.data.num_steps == 8 and record.peak_memory_gib > 0.1
     assert sorted(p.name for p in (tmp_path / "eager" / "checkpoints").iterdir()) == [
         "step-000000.pt", "step-000004.pt"]
