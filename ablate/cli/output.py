@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ablate.core.printable import escape_controls
 from ablate.core.serialize import to_dict
 
 EXIT_USER_ERROR = 1
@@ -15,12 +16,12 @@ EXIT_INTERRUPTED = 3
 
 def print_line(text: str = "") -> None:
     """Print one line to stdout."""
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(escape_controls(text) + "\n")
 
 
 def print_error(text: str) -> None:
     """Print an error to stderr."""
-    sys.stderr.write(text + "\n")
+    sys.stderr.write(escape_controls(text) + "\n")
 
 
 def print_json(value: Any) -> None:
@@ -39,7 +40,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     for column in columns:
         table.add_column(Text(column), overflow="fold")
     for row in rows:
-        table.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
+        table.add_row(*(Text("" if cell is None else escape_controls(str(cell))) for cell in row))
     console = Console(markup=False, highlight=False)
     if not console.is_terminal:
         console.width = 160

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -25,13 +26,18 @@ T = TypeVar("T")
 SERIES_COLUMNS = ("step", "epoch", "loss", "lr", "step_s", "loader_wait_s")
 PARITY_COLUMNS = ("run", "window", "step", "loss", "grad_norm", "lr", "weights", "mask")
 PREDICTION_COLUMNS = ("run", "row", "rank", "value")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 DAMAGED_TABLE = (pa.ArrowException, OSError, KeyError, UnicodeDecodeError)  # what pyarrow raises, for a lost column too
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a dataclass or plain value as JSON so that a reader sees the old file or the new one, never half."""
+    """Write a dataclass or plain value as JSON so that a reader sees the old file or the new one, never half.
+
+    Half of a letter (a byte of a file name that is not UTF-8) is written, and read back, as its escape: `\\udcff`.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(to_dict(value), indent=1, ensure_ascii=False, allow_nan=True)
+    text = _SURROGATE.sub(lambda found: f"\\\\u{ord(found[0]):04x}", text)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
@@ -52,7 +58,7 @@ def read_json(path: Path, cls: type[T]) -> T:
     """
     try:
         return from_dict(cls, json.loads(path.read_text(encoding="utf-8")))
-    except (json.JSONDecodeError, UnicodeDecodeError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:  # of JSON, of UTF-8, of numbers too long
         raise StoredDataError(f"{path} cannot be read ({error}); move it away to start that part anew") from error
 
 

@@ -55,7 +55,8 @@ class Entries:
         record = self.record(trial.slug)
         if record is None:
             if entry is None or entry.state.is_finished():
-                self.add(trial, attempt=1 if entry is None else entry.user_attrs["attempt"] + 1)
+                kept = last_kept(self._paths.records / trial.slug)  # more than the ledger knows when it was made anew
+                self.add(trial, attempt=1 + max(kept, 0 if entry is None else entry.user_attrs["attempt"]))
                 return True
             return False
         running = entry is not None and entry.state == TrialState.RUNNING
@@ -139,12 +140,20 @@ def waits_for_reference(trial: PlannedTrial, latest: Mapping[str, FrozenTrial]) 
 
 
 def set_aside(folder: Path, attempt: int) -> None:
-    """Keep the folder of an attempt that will be repeated as `<slug>.attempt-<n>`."""
+    """Keep the folder of an attempt that will be repeated as `<slug>.attempt-<n>`; never in place of another record."""
     if not folder.exists():
         return
     kept = folder.with_name(f"{folder.name}.attempt-{attempt}")
+    if (kept / "record.json").exists():
+        kept = folder.with_name(f"{folder.name}.attempt-{last_kept(folder) + 1}")
     shutil.rmtree(kept, ignore_errors=True)
     folder.rename(kept)
+
+
+def last_kept(folder: Path) -> int:
+    """Number of the last attempt that was set aside beside a record folder; 0 when there is none."""
+    numbers = (path.name.rpartition("-")[2] for path in folder.parent.glob(f"{folder.name}.attempt-*"))
+    return max((int(number) for number in numbers if number.isdecimal()), default=0)
 
 
 def _attributes(trial: PlannedTrial, attempt: int) -> dict[str, Any]:

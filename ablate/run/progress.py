@@ -13,6 +13,7 @@ from rich.progress import Progress as RichBars
 from rich.text import Text
 
 from ablate.core.cell import PlannedTrial
+from ablate.core.printable import escape_controls
 from ablate.core.record import CacheState, TrialRecord
 from ablate.core.units import format_duration
 
@@ -77,7 +78,7 @@ class PlainProgress:
         self._is_open = False
 
     def _write(self, text: str) -> None:
-        self._stream.write(text)
+        self._stream.write(escape_controls(text))
         self._stream.flush()
 
 
@@ -109,7 +110,7 @@ class RichProgress:
         self._bars.stop()
 
     def note(self, text: str) -> None:
-        self._bars.console.print(Text(text))
+        self._bars.console.print(Text(escape_controls(text)))
 
     def trial_started(self, position: int, total: int, trial: PlannedTrial, cache_state: CacheState) -> None:
         self._started = time.monotonic()

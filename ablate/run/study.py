@@ -13,6 +13,7 @@ from typing import Any
 from ablate.core.cell import Design, PlannedTrial
 from ablate.core.disk import explain_disk_errors
 from ablate.core.errors import DiskError, LostLeaseError, TrialError, UserError
+from ablate.core.packages import training_code
 from ablate.core.paths import StudyPaths
 from ablate.core.recipe import Recipe
 from ablate.core.record import CacheState, Failure
@@ -139,6 +140,7 @@ class _Runner:
 
     def _train_all(self, ledger: Ledger) -> None:
         while True:
+            self._check_code()
             with self._device_lock() as lock:
                 claim = ledger.claim(self.wanted)
                 if isinstance(claim, Claim):
@@ -149,6 +151,15 @@ class _Runner:
             if isinstance(claim, Foreign):
                 raise UserError(explain_foreign(claim))
             self._wait_for_trial(ledger, claim)
+
+    def _check_code(self) -> None:
+        """Stop when the code was edited: the next trial of this block would run other code than the first."""
+        began, now = self.worker["code"], training_code()
+        if now != began:
+            raise UserError(
+                f"the code that trials run was edited while this study ran (digest {began} before, {now} now); run "
+                "again to go on: blocks that are begun keep their code, --restart-blocks trains them anew"
+            )
 
     def _train(self, ledger: Ledger, claim: Claim, lock: FileLock) -> None:
         folder = self.paths.records / claim.trial.slug

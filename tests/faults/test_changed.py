@@ -16,6 +16,14 @@ platform.python_version = lambda: "3.0.0"
 """
 
 
+EDITED_AFTER_TWO_TRIALS = """
+import ablate.run.study
+digests = ["of now"] * 2 + ["of later"]
+here = ablate.run.study.training_code()
+ablate.run.study.training_code = lambda: here if digests.pop(0) == "of now" else "0" * 12
+"""
+
+
 def records(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.glob("runs/*/records/*/record.json")}
 
@@ -44,6 +52,17 @@ def test_an_edited_optimization_of_ones_own_is_another_study(tmp_path: Path) -> 
     refused = call_ablate(tmp_path, "run", spec, "--no-report", "--blocks", 2)
     assert (refused.returncode, "(changed: factors)" in refused.stderr) == (1, True), refused.stderr
     assert records(tmp_path) == before
+
+
+def test_code_that_is_edited_while_a_study_runs_stops_it(tmp_path: Path) -> None:
+    run = ("run", write_spec(tmp_path), "--no-report")
+    stopped = call_ablate(tmp_path, *run, before=EDITED_AFTER_TWO_TRIALS)
+    assert stopped.returncode == 1 and len(records(tmp_path)) == 2
+    assert "the code that trials run was edited while this study ran" in stopped.stderr
+    assert "run again to go on" in stopped.stderr and "Traceback" not in stopped.stderr
+    before = records(tmp_path)
+    assert call_ablate(tmp_path, *run).returncode == 0  # here it was not edited after all
+    assert before.items() <= records(tmp_path).items() and len(records(tmp_path)) == 3
 
 
 def test_a_block_begun_with_other_versions_is_not_gone_on_with(tmp_path: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,11 @@ from mlflow import MlflowClient
 from pypdf import PdfReader
 from rich.console import Console
 
+from ablate.cli.output import print_error, print_line
+from ablate.core.record import Failure
+from ablate.records.store import read_record, write_record
 from ablate.run.progress import RichProgress
-from fault_parts import call_ablate
+from fault_parts import SPEC, call_ablate
 from run_parts import make_record, make_run
 
 MARKUP = r"#strong[x] $a_b$ *b* @ref [bold]c[/bold] \ <b>d</b> `e` _f_ ~g {h} %i; $(touch pwned) `touch pwned`"
@@ -131,6 +136,27 @@ def test_mlflow_holds_what_was_typed(hostile) -> None:
     failed = next(r for r in client.search_runs([experiment]) if r.data.tags.get("ablate.status") == "failed")
     assert failed.data.tags["ablate.reason"].endswith(f"RuntimeError: {REASON}")
     assert EMULATION in failed.data.params["emulation"]
+
+
+def test_a_spec_whose_name_is_no_text(tmp_path: Path) -> None:
+    spec = tmp_path / os.fsdecode(b"odd\xff.yaml")
+    spec.write_text(SPEC, encoding="utf-8")
+    done = call_ablate(tmp_path, "run", spec.name)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr and (tmp_path / "reports" / "small" / "report.pdf").exists()
+
+
+def test_half_a_letter_in_an_error_is_recorded_as_its_escape(tmp_path: Path) -> None:
+    _, design, _ = make_run(tmp_path)
+    record = replace(make_record(design.trials[0], status="failed"), failure=Failure(reason="no \udcff here"))
+    write_record(tmp_path, record)
+    assert read_record(tmp_path).failure == Failure(reason="no \\udcff here")
+
+
+def test_an_error_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    print_error("\x1b[2Jgone")
+    print_line("\x1b[2Jgone")
+    assert "".join(capsys.readouterr()).count(r"\x1b[2Jgone") == 2
 
 
 def test_bars_on_a_terminal_show_markup_as_it_is(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_a_window_that_ended_is_drawn_as_far_as_it_went(tmp_path: Path) -> None:
     axes = Figure().subplots(1, deviation.panels(info), squeeze=False)[0]
     deviation.draw(info, axes)
     [cross] = [line for line in axes[0].lines if line.get_marker() == "x"]
-    x, y = axes[0].transAxes.inverted().transform(cross.get_transform().transform((3, cross.get_ydata()[0])))
+    _, y = axes[0].transAxes.inverted().transform(cross.get_transform().transform((3, cross.get_ydata()[0])))
     assert cross.get_xdata() == [3] and y == pytest.approx(1.0)  # at the upper edge
 
 

@@ -11,7 +11,8 @@ from optuna.trial import FrozenTrial, TrialState
 from ablate.core.cell import PlannedTrial
 from ablate.core.errors import StoredDataError
 from ablate.core.paths import StudyPaths
-from ablate.records.store import write_record
+from ablate.records.store import read_record, write_record
+from ablate.run.entries import set_aside
 from ablate.run.journal import open_journal
 from ablate.run.leases import is_running
 from ablate.run.ledger import Claim, Held, Ledger
@@ -194,3 +195,36 @@ def test_a_damaged_ledger_is_named(tmp_path: Path) -> None:
 def _study_and_paths(folder: Path):  # type: ignore[no-untyped-def]
     study, _, paths = make_run(folder, blocks=1)
     return study, paths
+
+
+def test_a_ledger_made_anew_knows_the_attempts_that_were_set_aside(tmp_path: Path) -> None:
+    """Attempt 1 failed, attempt 2 waits, and the journal is moved away: nothing takes the place of attempt 1."""
+    ledger, trials, paths = make_ledger(tmp_path)
+    folder = paths.records / trials[0].slug
+    write_record(folder, make_record(trials[0], status="failed"))
+    ledger.enqueue(trials[:1], retry_failed=True)
+    first = folder.with_name(f"{folder.name}.attempt-1")
+    kept = (first / "record.json").read_bytes()
+    ledger.close()
+    paths.ledger.unlink()
+    anew, _, _ = make_ledger(tmp_path)
+    anew.enqueue(trials[:1])
+    claim = claimed(anew, trials[:1])
+    assert claim.attempt == 2
+    write_record(folder, make_record(trials[0], status="failed", attempt=2))
+    anew.finish(claim, read_record(folder))
+    anew.enqueue(trials[:1], retry_failed=True)
+    assert (first / "record.json").read_bytes() == kept
+    assert read_record(folder.with_name(f"{folder.name}.attempt-2")).identity.attempt == 2
+    anew.close()
+
+
+def test_an_attempt_is_never_set_aside_in_place_of_another_record(tmp_path: Path) -> None:
+    _, trials, paths = make_ledger(tmp_path)
+    folder = paths.records / trials[0].slug
+    for number in (1, 4):
+        write_record(folder.with_name(f"{folder.name}.attempt-{number}"), make_record(trials[0], attempt=number))
+    write_record(folder, make_record(trials[0], status="failed"))
+    set_aside(folder, 1)
+    assert read_record(folder.with_name(f"{folder.name}.attempt-5")).status == "failed"
+    assert read_record(folder.with_name(f"{folder.name}.attempt-1")).completed and not folder.exists()
