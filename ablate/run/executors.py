@@ -7,6 +7,7 @@ restarts a worker loses nothing.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -128,23 +129,29 @@ class _Submitit(_Crew):
             import submitit
         except ImportError as error:
             raise UserError("--executor submitit needs its package: pip install 'ablate-study[slurm]'") from error
-        options: dict[str, Any] = dict(workers.options)
-        executor = submitit.AutoExecutor(folder=workers.folder, cluster=options.pop("cluster", None))
-        if executor.cluster == "slurm":
-            _check_database(workers, "SLURM")
-        settings = {
-            "name": "ablate-worker",
-            "timeout_min": int(options.pop("timeout_min", LONGEST_MIN)),
-            "cpus_per_task": workers.num_cpus,
-            "tasks_per_node": 1,
-            **({"gpus_per_node": 1} if workers.device == "cuda" else {}),
-            **options,
-        }
+        options = {name: _number_if_whole(value) for name, value in workers.options.items()}
+        self._jobs: list[Any] = []
         try:
+            executor = submitit.AutoExecutor(folder=workers.folder, cluster=options.pop("cluster", None))
+            if executor.cluster == "slurm":
+                _check_database(workers, "SLURM")
+            settings = {
+                "name": "ablate-worker",
+                "timeout_min": LONGEST_MIN,
+                "cpus_per_task": workers.num_cpus,
+                "tasks_per_node": 1,
+                **({"gpus_per_node": 1} if workers.device == "cuda" else {}),
+                **options,
+            }
             executor.update_parameters(**settings)
-        except (NameError, TypeError, ValueError) as error:
-            raise UserError(f"--executor-option: {error}") from error
-        self._jobs = [executor.submit(run_worker, tuple(workers.command)) for _ in range(workers.number)]
+            for _ in range(workers.number):
+                self._jobs.append(executor.submit(run_worker, tuple(workers.command)))
+        except (AssertionError, NameError, RuntimeError, TypeError, ValueError) as error:
+            self.stop()
+            said = (str(error).splitlines() or [type(error).__name__])[0]
+            raise UserError(
+                f"--executor submitit cannot start workers ({said}); check each --executor-option"
+            ) from error
 
     def running(self) -> int:
         return sum(not job.done() for job in self._jobs)
@@ -224,6 +231,11 @@ def _check_database(workers: Workers, where: str) -> None:
             f"workers of {where} need a ledger that all hosts reach: --ledger postgresql://user@host/database, and "
             "--runs in a folder that they share"
         )
+
+
+def _number_if_whole(text: str) -> int | str:
+    """The value of an option as submitit wants it; `007` stays text, it may be the name of an account."""
+    return int(text) if re.fullmatch("0|[1-9][0-9]*", text) else text
 
 
 def _open(command: Sequence[str], output: Path) -> subprocess.Popen[bytes]:

@@ -97,11 +97,65 @@ def test_workers_of_several_hosts_need_a_database(tmp_path: Path) -> None:
     _check_database(make_workers(tmp_path, paths, shares_database=True), "SLURM")
 
 
-def test_an_unknown_option_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"--executor-option: .*no_such_thing"):
-        coordinate_with("submitit", tmp_path, options={"cluster": "local", "no_such_thing": "1"})
+def test_ray_takes_no_options(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="--executor-option slurm_partition: Ray takes none"):
         coordinate_with("ray", tmp_path, options={"slurm_partition": "gpu"})
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"cluster": "local", "timeout_min": "soon"}, '"timeout_min" expected type .*"soon"'),
+        ({"cluster": "foo"}, "executor named foo"),
+        ({"cluster": "slurm"}, 'Could not detect "srun"'),
+        ({"cluster": "local", "no_such_thing": "1"}, "[^\n]*no_such_thing[^\n]*$"),
+    ],
+)
+def test_a_wrong_option_is_one_sentence(options: dict[str, str], said: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=rf"^--executor submitit cannot start workers \(.*{said}"):
+        coordinate_with("submitit", tmp_path, options=options, shares_database=True)
+
+
+def test_the_options_that_the_documentation_names_reach_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("srun", "sbatch"):
+        (programs / name).write_text(f'#!/bin/sh\ncat "$1" > {tmp_path}/job.sh\necho Submitted batch job 7\n')
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
+    _, _, paths = make_run(tmp_path)
+    options = {"slurm_partition": "gpu", "timeout_min": "600", "cpus_per_task": "8", "slurm_account": "007"}
+    start_workers("submitit", make_workers(tmp_path, paths, options=options, device="cuda", shares_database=True))
+    job = (tmp_path / "job.sh").read_text()
+    for flag in ("partition=gpu", "time=600", "cpus-per-task=8", "gpus-per-node=1", "account=007"):
+        assert f"#SBATCH --{flag}\n" in job
+
+
+def test_jobs_that_were_submitted_before_one_was_refused_are_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import submitit
+
+    class Job:
+        cancelled = False
+
+        def done(self) -> bool:
+            return self.cancelled
+
+        def cancel(self) -> None:
+            self.cancelled = True
+
+    job, answers = Job(), iter(["job", "refusal"])
+
+    def submit(self: object, *_: object) -> Job:
+        if next(answers) == "refusal":
+            raise RuntimeError("sbatch: error: Invalid account\nmore of it")
+        return job
+
+    monkeypatch.setattr(submitit.AutoExecutor, "submit", submit)
+    with pytest.raises(UserError, match=r"\(sbatch: error: Invalid account\); check each --executor-option$"):
+        coordinate_with("submitit", tmp_path, options={"cluster": "local"})
+    assert job.cancelled
 
 
 @pytest.mark.parametrize(("name", "extra"), [("submitit", "slurm"), ("ray", "ray")])
