@@ -10,13 +10,15 @@ from ablate.core.disk import explain_disk_errors
 from ablate.core.errors import UserError
 from ablate.core.paths import StudyPaths
 from ablate.core.study import Study
+from ablate.records.store import read_record
+from ablate.run.blocks import block_of, find_environments
 from ablate.run.executors import Crew
 from ablate.run.ledger import Ledger
 from ablate.run.open_ledger import find_address, open_store
 from ablate.run.outcome import RunOutcome, summarize
 from ablate.run.planning import select_parity, select_trials
 from ablate.run.progress import Progress
-from ablate.run.signals import stop_signals_interrupt
+from ablate.run.signals import stop_signals_interrupt, stop_signals_wait
 from ablate.run.storage import store_plan
 
 LOOK_S = 1.0
@@ -41,7 +43,8 @@ def coordinate(
         paths: Where everything goes; the workers reach it under the same path.
         progress: Where progress is shown.
         start: Starts the workers.
-        retry_failed: Train trials again that ended without completing.
+        retry_failed: Train trials again that ended without completing, in blocks of which none completed: only these
+            fit any worker, and which environment the workers will have is not known here.
         workloads: Only these workloads; None = all.
         ledger: Address of the ledger; None as `find_address` says.
 
@@ -54,20 +57,48 @@ def coordinate(
         store_plan(study, design, paths)
         entries = Ledger(study, paths, store=open_store(study, paths, address=find_address(study, ledger)))
         try:
-            entries.enqueue(wanted, retry_failed=retry_failed)
+            entries.enqueue(wanted)
+            if retry_failed:
+                _retry_failed(entries, paths, wanted, progress)
         finally:
             entries.close()
         before = {trial.key for trial in wanted if _has_ended(paths, trial)}
-        crew = start()
+        crew: Crew | None = None
         interrupted = False
         try:
+            with stop_signals_wait():  # until there is somebody to stop
+                crew = start()
             _look_on(crew, paths, wanted, progress)
         except KeyboardInterrupt:
             interrupted = True
         finally:
-            crew.stop()
+            if crew is not None:
+                crew.stop()
         trained = [trial for trial in wanted if trial.key not in before and _has_ended(paths, trial)]
         return summarize(paths, wanted, trained, interrupted, time.monotonic() - started)
+
+
+def _retry_failed(
+    entries: Ledger, paths: StudyPaths, wanted: Sequence[PlannedTrial], progress: Progress
+) -> None:
+    """Enqueue next attempts of failed trials in blocks that fit any worker, and name the blocks that are left out."""
+    again: list[PlannedTrial] = []
+    left_out: list[str] = []
+    for block in dict.fromkeys(block_of(trial) for trial in wanted):
+        inside = [trial for trial in wanted if block_of(trial) == block]
+        ended = [trial for trial in inside if _has_ended(paths, trial)]
+        failed = [trial for trial in ended if not read_record(paths.records / trial.slug).completed]
+        there = next(find_environments(paths, (trial.slug for trial in ended)), None)
+        if there is None:
+            again += failed
+        elif failed:
+            left_out.append(f"{block} ({there['host']})")
+    entries.enqueue(again, retry_failed=True)
+    if left_out:
+        progress.note(
+            "failed trials of blocks that have completed ones are not tried again by workers of an executor: "
+            f"{'; '.join(left_out)}; a block never mixes environments, so use --retry-failed without --executor there"
+        )
 
 
 def _look_on(crew: Crew, paths: StudyPaths, wanted: Sequence[PlannedTrial], progress: Progress) -> None:

@@ -129,7 +129,7 @@ class _Submitit(_Crew):
             import submitit
         except ImportError as error:
             raise UserError("--executor submitit needs its package: pip install 'ablate-study[slurm]'") from error
-        options = {name: _number_if_whole(value) for name, value in workers.options.items()}
+        options: dict[str, Any] = {name: _number_if_whole(value) for name, value in workers.options.items()}
         self._jobs: list[Any] = []
         try:
             executor = submitit.AutoExecutor(folder=workers.folder, cluster=options.pop("cluster", None))

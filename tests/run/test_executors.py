@@ -15,7 +15,7 @@ import pytest
 from ablate.core.errors import UserError
 from ablate.core.paths import StudyPaths
 from ablate.run.coordinate import coordinate
-from ablate.run.executors import ExecutorName, Workers, _check_database, start_workers
+from ablate.run.executors import Crew, ExecutorName, Workers, _check_database, start_workers
 from ablate.run.outcome import RunOutcome
 from ablate.run.progress import SilentProgress
 from run_parts import HERE, Notes, make_run, read_log, wait_until
@@ -88,6 +88,20 @@ def test_an_interrupt_stops_the_workers_and_their_trials(
     wait_until(lambda: not Path(f"/proc/{pid}").exists(), seconds=30)
     monkeypatch.setenv("FAKE_SLEEP_S", "0.01")
     assert coordinate_with(name, tmp_path, options=options).completed == 6
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_workers_are_started_stops_them(number: signal.Signals, tmp_path: Path) -> None:
+    study, design, paths = make_run(tmp_path)
+    crews: list[Crew] = []
+
+    def start() -> Crew:
+        crews.append(start_workers("local", make_workers(tmp_path, paths, command=("sleep", "60"))))
+        signal.raise_signal(number)
+        return crews[0]
+
+    outcome = coordinate(study, design, paths, SilentProgress(), start)
+    assert (outcome.interrupted, crews[0].running()) == (True, 0)
 
 
 def test_workers_of_several_hosts_need_a_database(tmp_path: Path) -> None:

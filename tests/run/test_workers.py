@@ -22,6 +22,7 @@ from ablate.core.paths import StudyPaths
 from ablate.core.recipe import Recipe
 from ablate.core.request import TrialRequest
 from ablate.records.store import read_record, write_json, write_record
+from ablate.run.coordinate import coordinate
 from ablate.run.devices import Device, cpu_device
 from ablate.run.journal import open_journal
 from ablate.run.ledger import Claim, Foreign, Held, Ledger
@@ -181,6 +182,36 @@ def test_failed_trials_of_a_block_begun_elsewhere_are_not_tried_again_and_this_i
     assert (outcome.completed, len(outcome.failed), outcome.exit_code) == (4, 2, 2)
     [said] = [line for line in progress.lines if "not tried again" in line]
     assert "hm-user-churn--b00 (torch 0.1 there" in said and said.endswith("so use --retry-failed there")
+
+
+def test_who_starts_workers_retries_no_failed_trial_of_a_block_that_they_may_not_train(tmp_path: Path) -> None:
+    study, design, paths = make_run(tmp_path)
+    trials = in_order(design.trials)
+    begin_block(paths, trials[0], {**describe_worker(cpu_device(), study), "host": "elsewhere"})
+    for trial in trials[1:]:  # of the same block, and the whole other block, which did not complete anywhere
+        write_record(paths.records / trial.slug, make_record(trial, status="failed"))
+
+    class Crew:
+        def running(self) -> int:
+            run_study(study, design, paths, SilentProgress(), command=FAKE_COMMAND)
+            return 0
+
+        def problems(self) -> list[str]:
+            return []
+
+        def wait(self) -> None: ...
+
+        def stop(self) -> None: ...
+
+    progress = Notes()
+    outcome = coordinate(study, design, paths, progress, Crew, retry_failed=True)
+    assert set(read_log(tmp_path, "start")) == {trial.key for trial in trials[3:]}
+    assert (outcome.completed, len(outcome.failed), outcome.exit_code) == (4, 2, 2)
+    assert progress.lines[0] == (
+        "failed trials of blocks that have completed ones are not tried again by workers of an executor: "
+        "hm-user-churn--b00 (elsewhere); a block never mixes environments, so use --retry-failed without --executor "
+        "there"
+    )
 
 
 def test_the_difference_of_two_environments_is_named() -> None:
