@@ -3,17 +3,21 @@
 Weights and optimizer state go by the names of the inner module, compiled or not, so a checkpoint of any cell loads in
 any other. Everything is copied into the tensors that are there: a compiled step knows them and does not compile again,
 and each cell keeps its own kind of learning rate.
+
+A file is what torch writes and a digest of it: torch looks at no checksum when it reads, and those of its zip do not
+cover the list of what is in it. A file without a digest, from before there was one, counts as damaged.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pickle
 import tempfile
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import torch
 from torch import Tensor
@@ -22,6 +26,7 @@ from ablate.core.errors import StoredDataError
 
 FOLDER = "checkpoints"
 WEIGHT, STATE, STEP = "weight:", "state:", "step"
+DIGEST_SIZE = 16  # bytes at the end of a file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,8 +96,9 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
     tensors |= {STATE + name: value for name, value in checkpoint.state.items()}
     handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "wb") as stream:
+        with os.fdopen(handle, "w+b") as stream:
             torch.save(tensors, stream)
+            stream.write(_digest(stream, stream.tell()))
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(partial, path)
@@ -112,10 +118,12 @@ def read_checkpoint(folder: Path, step: int) -> Checkpoint:
     advice = "train its eager reference again"
     if not path.exists():
         raise StoredDataError(f"{path} is missing, so there is nothing to restart from; {advice}")
-    if not zipfile.is_zipfile(path):
-        raise StoredDataError(f"{path} cannot be read (it is cut off, or no checkpoint at all); {advice}")
     try:
-        tensors = torch.load(path, weights_only=True, map_location="cpu")
+        with path.open("rb") as stream:
+            if _digest(stream, path.stat().st_size - DIGEST_SIZE) != stream.read():
+                raise StoredDataError(f"{path} cannot be read (it is damaged, or no checkpoint at all); {advice}")
+            stream.seek(0)
+            tensors = torch.load(stream, weights_only=True, map_location="cpu")
     except (RuntimeError, OSError, pickle.UnpicklingError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise StoredDataError(f"{path} cannot be read ({reason}); {advice}") from error
@@ -124,6 +132,16 @@ def read_checkpoint(folder: Path, step: int) -> Checkpoint:
     parts = {prefix: {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
              for prefix in (WEIGHT, STATE)}
     return Checkpoint(step=step, weights=parts[WEIGHT], state=parts[STATE])
+
+
+def _digest(stream: BinaryIO, num_bytes: int) -> bytes:
+    """BLAKE2b of the first bytes of a file, which is left behind them."""
+    digest = hashlib.blake2b(digest_size=DIGEST_SIZE)
+    stream.seek(0)
+    while num_bytes > 0 and (chunk := stream.read(min(num_bytes, 1 << 22))):
+        digest.update(chunk)
+        num_bytes -= len(chunk)
+    return digest.digest()
 
 
 def _restore_state(optimizer: torch.optim.Optimizer, parameter: torch.nn.Parameter, entries: Mapping[str, Tensor]

@@ -49,6 +49,47 @@ def test_a_damaged_series_is_never_taken_for_another(tmp_path: Path) -> None:
     assert refused > 200
 
 
+def test_a_damaged_checkpoint_is_never_taken_for_another(tmp_path: Path) -> None:
+    """800 random damages: whatever is not the file as it was gives the one sentence, and nothing else is raised."""
+    import torch
+
+    from ablate.train.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+
+    generator = random.Random(SEED)
+    weights = {f"layer.{index}": torch.arange(1.0, 9.0) * index for index in range(1, 9)}
+    state = {f"{name}:exp_avg": value / 3 for name, value in weights.items()}
+    path = write_checkpoint(tmp_path, Checkpoint(step=0, weights=weights, state=state))
+    good = path.read_bytes()
+    damaged = [content for content in (damage(good, generator) for _ in range(800)) if content != good]
+    assert len(damaged) > 600
+    for content in damaged:
+        path.write_bytes(content)
+        with pytest.raises(StoredDataError, match=r"step-000000\.pt cannot be read \(.+\); train its eager") as caught:
+            read_checkpoint(tmp_path, 0)
+        assert "\n" not in str(caught.value)
+    path.write_bytes(good)
+    assert all(torch.equal(value, weights[name]) for name, value in read_checkpoint(tmp_path, 0).weights.items())
+
+
+def test_one_bit_that_makes_torch_read_memory_at_random_is_found(tmp_path: Path) -> None:
+    """The bit for folders in a zip's list of contents: no checksum of the zip covers it, torch reads nothing there."""
+    import zipfile
+
+    import torch
+
+    from ablate.train.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+
+    path = write_checkpoint(tmp_path, Checkpoint(step=0, weights={"w": torch.arange(8.0)}, state={}))
+    content = bytearray(path.read_bytes())
+    entry = content.index(b"archive/data/1", content.index(b"PK\x01\x02"))  # the name follows 46 bytes of its entry
+    content[entry - 8] ^= 0x10  # external attributes
+    path.write_bytes(content)
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+    with pytest.raises(StoredDataError, match="cannot be read"):
+        read_checkpoint(tmp_path, 0)
+
+
 def run_small(folder: Path) -> int:
     study, design, paths = make_run(folder, blocks=1)
     return run_study(study, design, paths, SilentProgress(), command=FAKE_COMMAND).completed
