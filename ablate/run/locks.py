@@ -93,7 +93,7 @@ def process_exists(pid: object) -> bool:
         return False
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):  # a lock file that all users share may name any number
         return False
     except PermissionError:
         return True

@@ -104,6 +104,6 @@ def _identity(note: Path, visible: str) -> str:
 
 def _heartbeat_s() -> int:
     text = os.environ.get(HEARTBEAT_VARIABLE) or str(HEARTBEAT_S)
-    if not text.isdigit() or not 1 <= int(text) <= 3600:
+    if not text.isdecimal() or not 1 <= int(text) <= 3600:
         raise UserError(f"{HEARTBEAT_VARIABLE} is {text!r}; give whole seconds from 1 to 3600")
     return int(text)

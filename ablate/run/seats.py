@@ -41,14 +41,20 @@ def take_seat(devices: tuple[Device, ...], wish: str | None) -> tuple[Device, Fi
         has that seat, so that the two take turns.
 
     Raises:
-        UserError: there is no such device here.
+        UserError: there is no such device here, or the folder of the locks cannot be used.
     """
     if not devices:
         raise UserError("the study asks for cuda and no GPU is visible here; set device: cpu or auto in the spec")
     chosen = _wished(devices, wish)
     for device in chosen:
-        make_shared_folder(device.lock_path.parent)
-        seat = FileLock.try_acquire(device.lock_path.with_suffix(".seat"))
+        try:
+            make_shared_folder(device.lock_path.parent)
+            seat = FileLock.try_acquire(device.lock_path.with_suffix(".seat"))
+        except OSError as error:
+            raise UserError(
+                f"cannot lock {device.name}: {error.strerror}: {error.filename}; set ABLATE_LOCKS to a folder that all "
+                "users of this machine share"
+            ) from error
         if seat is not None:
             return device, seat
     return chosen[0], None
@@ -70,4 +76,4 @@ def _wished(devices: tuple[Device, ...], wish: str | None) -> tuple[Device, ...]
 
 def _index_of(wish: str) -> int | None:
     kind, _, index = wish.partition(":")
-    return int(index) if kind == "cuda" and index.isdigit() else None
+    return int(index) if kind == "cuda" and index.isdecimal() else None

@@ -24,6 +24,7 @@ from ablate.core.request import TrialRequest
 from ablate.records.store import read_record, write_json, write_record
 from ablate.run.coordinate import coordinate
 from ablate.run.devices import Device, cpu_device
+from ablate.run.holders import describe_holder
 from ablate.run.journal import open_journal
 from ablate.run.ledger import Claim, Foreign, Held, Ledger
 from ablate.run.planning import trial_states
@@ -299,12 +300,27 @@ def test_each_worker_gets_a_gpu_of_its_own(tmp_path: Path) -> None:
         held.release()
 
 
+def test_a_seat_that_is_a_link_is_one_sentence(tmp_path: Path) -> None:
+    device = cpu_device()
+    seat = device.lock_path.with_suffix(".seat")
+    seat.parent.mkdir(exist_ok=True)
+    seat.symlink_to(tmp_path / "somewhere")
+    with pytest.raises(UserError, match=r"cannot lock .*: Too many levels of symbolic links: .*\.seat; set ABLATE_"):
+        take_seat((device,), None)
+
+
+def test_a_worker_with_an_impossible_process_id_is_gone() -> None:
+    holder = {"host": os.uname().nodename, "parent": 2**70}
+    assert describe_holder(holder).endswith("which is gone; its trial trains on")
+
+
 def test_a_device_is_asked_for_in_words_that_are_known() -> None:
     assert [kind_of_wish(wish) for wish in (None, "auto", "cpu", "cuda", "cuda:3", "GPU-1a")] == [
         None, None, "cpu", "cuda", "cuda", "cuda",
     ]  # fmt: skip
-    with pytest.raises(UserError, match="--device gpu0: give auto, cpu, cuda"):
-        kind_of_wish("gpu0")
+    for wish in ("gpu0", "cuda:²"):
+        with pytest.raises(UserError, match=f"--device {wish}: give auto, cpu, cuda"):
+            kind_of_wish(wish)
 
 
 def test_a_tied_process_dies_with_the_one_that_started_it(tmp_path: Path) -> None:
