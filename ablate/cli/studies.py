@@ -271,6 +271,8 @@ def _resume_command(
     reports: Path,
     team: Team,
 ) -> str:
+    from ablate.track.address import visible_uri
+
     ledger = None
     if team.ledger is not None:
         from ablate.run.postgresql import visible_address
@@ -286,7 +288,7 @@ def _resume_command(
         "--ledger": (ledger, None),
         "--workers": (team.number, "1"),
         "--executor": (team.executor, "local"),
-        "--tracking-uri": (team.tracking_uri, None),
+        "--tracking-uri": (visible_uri(team.tracking_uri) if team.tracking_uri else None, None),
     }
     words += [word for option in team.options for word in ("--executor-option", option)]
     words += [word for name, (value, usual) in given.items() if value != usual for word in (name, str(value))]

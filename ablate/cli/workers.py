@@ -108,6 +108,7 @@ class Team:
         from ablate.cli.pipeline import open_progress, train_study
         from ablate.run.coordinate import coordinate
         from ablate.run.executors import start_workers
+        from ablate.run.signals import stop_signals_interrupt, stop_signals_wait
 
         number = self._number(loaded)
         if self.executor != "local":
@@ -123,22 +124,26 @@ class Team:
                     workloads=self.workloads,
                     ledger=self.ledger,
                 )
-        crew = start_workers("local", self._workers(loaded, number - 1)) if number > 1 else None
-        try:
-            outcome = train_study(
-                loaded,
-                self.workloads,
-                retry_failed=retry_failed,
-                tracking_uri=self.tracking_uri,
-                device=seat,
-                restart_blocks=self.restart_blocks,
-                ledger=self.ledger,
-            )
-            if crew is not None and not outcome.interrupted:
-                crew.wait()
-        finally:
-            if crew is not None:
-                crew.stop()
+        crew = None
+        with stop_signals_interrupt():
+            try:
+                if number > 1:
+                    with stop_signals_wait():  # until there is somebody to stop
+                        crew = start_workers("local", self._workers(loaded, number - 1))
+                outcome = train_study(
+                    loaded,
+                    self.workloads,
+                    retry_failed=retry_failed,
+                    tracking_uri=self.tracking_uri,
+                    device=seat,
+                    restart_blocks=self.restart_blocks,
+                    ledger=self.ledger,
+                )
+                if crew is not None and not outcome.interrupted:
+                    crew.wait()
+            finally:
+                if crew is not None:
+                    crew.stop()
         for problem in crew.problems() if crew is not None and not outcome.interrupted else ():
             print_error(problem)
         return outcome
@@ -148,7 +153,7 @@ class Team:
 
         if self.number == "all" and self.executor == "local":
             return max(1, len(find_devices(loaded.study.device)))
-        if not self.number.isdigit() or not 1 <= int(self.number) <= 1000:
+        if not self.number.isdecimal() or not 1 <= int(self.number) <= 1000:
             raise UserError(f"--workers {self.number}: give a number from 1, or all for one per GPU of this host")
         return int(self.number)
 

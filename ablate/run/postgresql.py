@@ -192,7 +192,7 @@ def parse_address(address: str) -> URL:
     """
     try:
         url = make_url(address)
-    except ArgumentError:
+    except (ArgumentError, ValueError):  # a port that is no number is a ValueError
         url = None
     if url is None or url.get_backend_name() not in ("postgresql", "postgres") or not url.database:
         raise UserError("the ledger's address is not one of PostgreSQL; it reads postgresql://user@host/database")
@@ -204,9 +204,10 @@ def parse_address(address: str) -> URL:
 
 
 def visible_address(address: str) -> str:
-    """The address without its password."""
+    """The address without its password, which its query may hold too."""
     url = parse_address(address)
-    shown = URL.create("postgresql", url.username, host=url.host, port=url.port, database=url.database)
+    query = {name: value for name, value in url.query.items() if "password" not in name and "secret" not in name}
+    shown = URL.create("postgresql", url.username, None, url.host, url.port, url.database, query)
     return shown.render_as_string()
 
 

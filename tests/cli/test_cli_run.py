@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -81,6 +82,24 @@ def test_ctrl_c_exits_3_with_the_command_that_resumes(tmp_path: Path, spec: Path
     _, err = process.communicate(timeout=20)
     assert process.returncode == 3
     assert f"0 of 3 are completed; resume with: ablate run {spec} --blocks 1" in err
+
+
+@pytest.mark.usefixtures("no_tracking")
+def test_the_command_that_resumes_names_the_servers_and_no_password(
+    ablate: Ablate, spec: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ablate.cli.workers.Team.train", interrupt)
+    ledger = "postgresql://me:secret@db/x?host=/run/pg&sslmode=require&password=secret"
+    code, _, err = ablate("run", spec, "--ledger", ledger, "--tracking-uri", "http://bob:secret@host")
+    assert code == 3
+    resume = next(line for line in err.splitlines() if "resume with: " in line).partition("resume with: ")[2]
+    assert shlex.split(resume) == [
+        "ablate", "run", str(spec), "--ledger", "postgresql://me@db/x?host=%2Frun%2Fpg&sslmode=require",
+        "--tracking-uri", "http://bob:***@host",
+    ]  # fmt: skip
 
 
 def test_plan_counts_cells_and_trials(ablate: Ablate, spec: Path) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from ablate.run.executors import Crew, ExecutorName, Workers, start_workers
 from run_parts import HERE, read_log
 
 Ablate = Callable[..., tuple[int, str, str]]
@@ -62,10 +64,31 @@ def test_an_executor_trains_for_run(ablate: Ablate, spec: Path, tmp_path: Path) 
     assert len(read_log(tmp_path, "end")) == 3
 
 
+@pytest.mark.usefixtures("no_tracking", "workers_train_fast")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_right_after_workers_were_started_stops_them(
+    number: signal.Signals, ablate: Ablate, spec: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crews: list[Crew] = []
+
+    def start(name: ExecutorName, workers: Workers) -> Crew:
+        crews.append(start_workers(name, workers))
+        signal.raise_signal(number)
+        return crews[0]
+
+    monkeypatch.setattr("ablate.run.executors.start_workers", start)
+    code, _, err = ablate("run", spec, "--no-report", "--workers", 2)
+    assert (code, crews[0].running()) == (3, 0)
+    assert f"interrupted; resume with: ablate run {spec} --workers 2" in err
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
         (("--workers", "none"), "--workers none: give a number from 1, or all for one per GPU of this host"),
+        (("--workers", "²"), "--workers ²: give a number from 1, or all for one per GPU of this host"),
+        (("--device", "cuda:²"), "--device cuda:²: give auto, cpu, cuda, cuda:<n> or the UUID of a GPU"),
+        (("--ledger", "postgresql://me@host:port/x"), "the ledger's address is not one of PostgreSQL"),
         (("--executor", "submitit", "--executor-option", "gpu"), "--executor-option is written name=value"),
         (("--device", "gpu"), "--device gpu: give auto, cpu, cuda, cuda:<n> or the UUID of a GPU"),
         (("--ledger", "sqlite:///x.db"), "the ledger's address is not one of PostgreSQL"),

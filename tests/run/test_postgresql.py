@@ -147,8 +147,12 @@ def test_the_password_is_nowhere(tmp_path: Path, cluster: Cluster) -> None:
     with pytest.raises(UserError) as caught:
         parse_address(f"mysql://me:{cluster.password}@host/x")
     assert cluster.password not in str(caught.value)
+    with pytest.raises(UserError, match="not one of PostgreSQL"):
+        parse_address("postgresql://me@host:port/x")
     told = [path for path in tmp_path.rglob("*") if path.is_file() and cluster.password.encode() in path.read_bytes()]
     assert told == []
+    hidden = visible_address("postgresql://me:secret@a:5433/x?host=b&sslmode=require&password=secret&sslpassword=secret")
+    assert hidden == "postgresql://me@a:5433/x?host=b&sslmode=require"
     assert visible_address(cluster.address) == f"postgresql://ablate@127.0.0.1:{cluster.port}/postgres"
 
 
@@ -218,9 +222,10 @@ def test_a_worker_that_is_cut_off_ends_its_trial_and_says_so(tmp_path: Path) -> 
 
 def test_heartbeats_are_whole_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> None:
     study, _, paths = make_named_run(tmp_path, "beats")
-    monkeypatch.setenv("ABLATE_HEARTBEAT_S", "soon")
-    with pytest.raises(UserError, match="ABLATE_HEARTBEAT_S is 'soon'; give whole seconds from 1 to 3600"):
-        open_store(study, paths, address=cluster.address)
+    for text in ("soon", "²"):
+        monkeypatch.setenv("ABLATE_HEARTBEAT_S", text)
+        with pytest.raises(UserError, match=f"ABLATE_HEARTBEAT_S is '{text}'; give whole seconds from 1 to 3600"):
+            open_store(study, paths, address=cluster.address)
 
 
 def test_a_ledger_of_postgresql_has_no_journal_beside_it(tmp_path: Path, cluster: Cluster) -> None:
