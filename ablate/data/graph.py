@@ -28,12 +28,15 @@ from ablate.core.errors import StoredDataError, UserError
 from ablate.core.study import DataSource
 from ablate.data.edges import Columns, EdgeType, sort_all_columns
 from ablate.data.graph_cache import (
+    DESCRIPTION,
+    DIGEST_OF_DESCRIPTION,
     column_types,
     file_digest,
     graph_digest,
     graph_folder,
     is_intact,
     tables_digest,
+    write_durably,
 )
 from ablate.data.source import open_dataset
 
@@ -98,9 +101,12 @@ def _write_graph(folder: Path, data: HeteroData, columns: Mapping[EdgeType, Colu
             tensors[f"colptr/{index}"], tensors[f"row/{index}"] = columns[edge_type].colptr, columns[edge_type].row
         with (partial / "tensors.pt").open("wb") as stream:  # torch's own writer does not say that the disk is full
             torch.save(tensors, stream)
+            stream.flush()
+            os.fsync(stream.fileno())
         meta = {"tables": tables, "edges": [list(e) for e in data.edge_types], "stats": _pack_stats(col_stats),
                 "size": (partial / "tensors.pt").stat().st_size, "digest": file_digest(partial / "tensors.pt")}
-        (partial / "graph.json").write_text(json.dumps(meta), encoding="utf-8")
+        write_durably(partial / DESCRIPTION, json.dumps(meta))
+        write_durably(partial / DIGEST_OF_DESCRIPTION, file_digest(partial / DESCRIPTION))
         if folder.exists():
             shutil.rmtree(folder)
         os.replace(partial, folder)
@@ -130,7 +136,7 @@ def _pack_table(name: str, store: Any, tensors: dict[str, torch.Tensor]) -> dict
 
 
 def _read_graph(folder: Path) -> tuple[HeteroData, dict[EdgeType, Columns], dict[str, Any]]:
-    meta = json.loads((folder / "graph.json").read_text(encoding="utf-8"))
+    meta = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
     try:
         tensors = torch.load(folder / "tensors.pt", weights_only=True, mmap=True)
     except (RuntimeError, OSError, EOFError, pickle.UnpicklingError) as error:

@@ -1,7 +1,8 @@
 """A data source -> digest and folder of its materialized graph, and whether that is ready; without torch or RelBench.
 
 The digest of the tables is remembered by names, sizes and times of change of their files, that of a graph's tensors by
-the time of change: nothing that was digested is digested again.
+the time of change: nothing that was digested is digested again. A graph's description has a digest beside it; a graph
+without one, from before there was one, counts as damaged and is made again.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -23,6 +25,7 @@ from ablate.core.study import DataSource
 from ablate.data.lookalike_marker import is_marked, read_marker
 
 LAYOUT = 3  # 2: missing numbers are the column's mean; 3: with sorted columns for the sampler
+DESCRIPTION, DIGEST_OF_DESCRIPTION = "graph.json", "graph.json.digest"
 EMBEDDER = "hashing-1-2-grams-48"  # of texts, see `ablate.data.text`
 
 
@@ -37,7 +40,7 @@ def find_ready_graph(source: DataSource) -> str | None:
             return None
     else:
         folder = Path(source.dataset)
-        if not folder.is_absolute() or not (folder / "manifest.yaml").exists() or not memo_of(folder).exists():
+        if not folder.is_absolute() or not (folder / "manifest.yaml").exists() or _remembered(folder) is None:
             return None
     manifest = yaml.safe_load((folder / "manifest.yaml").read_text(encoding="utf-8"))
     digest = graph_digest(tables_digest(folder), column_types(manifest["name"]))
@@ -59,7 +62,7 @@ def is_known_lookalike(source: DataSource) -> bool:
     folder = lookalike_folder(source)
     marker = read_marker(folder)
     return (marker is not None and is_marked(marker, lookalike_scale(source), source.seed)
-            and memo_of(folder).exists())
+            and _remembered(folder) is not None)
 
 
 def column_types(dataset_name: str) -> dict[str, dict[str, str]]:
@@ -105,12 +108,18 @@ def dataset_digest(root: Path) -> str:
 
 def tables_digest(root: Path) -> str:
     """`dataset_digest`, remembered."""
-    memo = memo_of(root)
-    if memo.exists():
-        return memo.read_text()
-    digest = dataset_digest(root)
-    _write_atomically(memo, digest)
+    digest = _remembered(root)
+    if digest is None:
+        digest = dataset_digest(root)
+        write_durably(memo_of(root), digest)
     return digest
+
+
+def _remembered(root: Path) -> str | None:
+    """The digest that was remembered for a dataset folder as it is now; None when what is there is no digest."""
+    memo = memo_of(root)
+    content = memo.read_bytes() if memo.exists() else b""
+    return content.decode() if re.fullmatch(rb"[0-9a-f]{32}", content) else None
 
 
 def graph_digest(tables: str, types: Mapping[str, Mapping[str, str]]) -> str:
@@ -125,20 +134,22 @@ def graph_folder(digest: str) -> Path:
 
 
 def is_intact(folder: Path) -> bool:
-    """Tell whether a cached graph is whole; its content is digested once, its size always."""
+    """Tell whether a cached graph is whole: description digested always, tensors once, their size always."""
     try:
-        meta = json.loads((folder / "graph.json").read_text(encoding="utf-8"))
+        if file_digest(folder / DESCRIPTION) != (folder / DIGEST_OF_DESCRIPTION).read_text(encoding="utf-8"):
+            return False
+        meta = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
         tensors = folder / "tensors.pt"
         if tensors.stat().st_size != meta["size"]:
             return False
-        verified = folder / "verified"
-        if verified.exists() and verified.read_text() == str(tensors.stat().st_mtime_ns):
+        verified, stamp = folder / "verified", str(tensors.stat().st_mtime_ns)
+        if verified.exists() and verified.read_bytes() == stamp.encode():
             return True
         if file_digest(tensors) != meta["digest"]:
             return False
-        _write_atomically(verified, str(tensors.stat().st_mtime_ns))
+        write_durably(verified, stamp)
         return True
-    except (OSError, json.JSONDecodeError, KeyError):
+    except (OSError, ValueError, KeyError):  # ValueError: of JSON, of UTF-8
         return False
 
 
@@ -151,9 +162,16 @@ def file_digest(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _write_atomically(path: Path, text: str) -> None:
+def write_durably(path: Path, text: str) -> None:
+    """Write a small file that is whole whenever it is there, also after the machine has lost its power."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(handle, "w") as stream:
-        stream.write(text)
-    os.replace(name, path)
+    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(partial, path)
+    except BaseException:
+        Path(partial).unlink(missing_ok=True)
+        raise

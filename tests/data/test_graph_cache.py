@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from ablate.core.study import DataSource
 from ablate.data.graph import load_graph
-from ablate.data.graph_cache import find_ready_graph, graph_folder
+from ablate.data.graph_cache import find_ready_graph, graph_folder, memo_of
 
 SOURCE = DataSource(dataset="look-alike", scale="tiny", seed=6)
 
@@ -47,6 +48,41 @@ def test_a_change_makes_it_unready_and_loading_repairs_it(cache, which):
     assert find_ready_graph(SOURCE) in (None, cache.digest)  # a new file is digested by the next who loads it
     load_graph(SOURCE)
     assert find_ready_graph(SOURCE) == cache.digest
+
+
+def test_one_changed_digit_of_a_mean_makes_the_graph_again(cache):
+    path = graph_folder(cache.digest) / "graph.json"
+    whole = path.read_text()
+    mean = json.loads(whole)["stats"]["customer"]["age"]["MEAN"]
+    changed = whole.replace(repr(mean), repr(mean + 1))
+    assert changed != whole and len(changed) == len(whole)
+    path.write_text(changed)
+    assert find_ready_graph(SOURCE) is None
+    said: list[str] = []
+    load_graph(SOURCE, said.append)
+    assert [line.split()[0] for line in said] == ["materializing"] and path.read_text() == whole
+
+
+@pytest.mark.parametrize("name", ["graph.json", "graph.json.digest", "verified"])
+def test_a_byte_that_is_no_utf_8_counts_as_damage(cache, name):
+    graph = graph_folder(cache.digest)
+    load_graph(SOURCE)
+    whole = (graph / name).read_bytes()
+    (graph / name).write_bytes(b"\xff" + whole[1:])
+    load_graph(SOURCE)
+    assert find_ready_graph(SOURCE) == cache.digest
+    assert name == "verified" or (graph / name).read_bytes() == whole
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff" * 32, b"g" * 32, b"0" * 31, b"0" * 32 + b"\n"])
+def test_a_remembered_digest_that_is_none_is_taken_anew(cache, content):
+    memo = memo_of(Path(cache.dataset.dataset_dir))
+    whole = memo.read_bytes()
+    memo.write_bytes(content)
+    assert find_ready_graph(SOURCE) is None
+    assert load_graph(SOURCE).digest == cache.digest
+    assert memo.read_bytes() == whole
+    assert {path.name for path in memo.parent.iterdir() if len(path.name) != 32} == set()  # no half file is left
 
 
 def test_looking_needs_neither_torch_nor_pandas():

@@ -195,9 +195,9 @@ def test_a_pickle_in_place_of_the_graph_runs_nothing(tmp_path: Path) -> None:
 
 
 def plant_digest(folder: Path) -> None:
-    import hashlib
+    from ablate.data.graph_cache import file_digest
 
-    content = (folder / "tensors.pt").read_bytes()
-    meta = json.loads((folder / "graph.json").read_text())
-    meta |= {"size": len(content), "digest": hashlib.blake2b(content, digest_size=16).hexdigest()}
-    (folder / "graph.json").write_text(json.dumps(meta))
+    tensors, description = folder / "tensors.pt", folder / "graph.json"
+    meta = json.loads(description.read_text())
+    description.write_text(json.dumps(meta | {"size": tensors.stat().st_size, "digest": file_digest(tensors)}))
+    (folder / "graph.json.digest").write_text(file_digest(description))
