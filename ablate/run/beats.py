@@ -17,6 +17,7 @@ from ablate.core.errors import UserError
 BEATS_TO_FENCE = 3  # silent for as long, a worker ends its trial
 BEATS_TO_DROP = 4  # then the server drops the connection of a host that is gone
 BEATS_TO_STALE = 6  # then others take its trial over
+RETRY_S = 1.0  # between two tries while the server is away
 
 
 class Beats:
@@ -75,15 +76,17 @@ class Beats:
                 self._connection = None
 
     def _beat(self) -> None:
-        while not self._stop.wait(self._interval_s):
+        wait_s = self._interval_s
+        while not self._stop.wait(wait_s):
             try:
                 with self._mutex:
                     _one(self._connected(), "SELECT 1")
                     if self._trial_id is not None:
                         self._storage.record_heartbeat(self._trial_id)
                     self._last = time.monotonic()
+                wait_s = self._interval_s
             except (SQLAlchemyError, StorageInternalError, TakenError):
-                continue  # tried again at the next beat; `is_lost` tells when that has gone on for too long
+                wait_s = min(RETRY_S, self._interval_s)  # `is_lost` tells when that has gone on for too long
         self._storage.remove_session()
 
     def _connected(self) -> Connection:

@@ -26,12 +26,12 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from ablate.core.errors import UserError
-from ablate.run.beats import BEATS_TO_DROP, BEATS_TO_STALE, AdvisoryLease, Beats
+from ablate.run.beats import BEATS_TO_DROP, BEATS_TO_FENCE, BEATS_TO_STALE, AdvisoryLease, Beats
 from ablate.run.journal import RefusingSampler
 from ablate.run.stores import Books, OnWait
 
 LOOK_S = 1.0  # between two looks at whether another worker let go of something, or the server is back
-PATIENCE_S = 10.0  # with a server that restarts
+PATIENCE_S = 10.0  # with a server that restarts while a worker starts; a wrong address is told as soon
 RECORDS = "records"  # study attribute: identity of the folder of the records
 HEARTBEAT = "heartbeat_s"
 
@@ -60,6 +60,7 @@ class PostgresStore:
         url = parse_address(address)
         self.visible = visible_address(address)
         self._study_name, self._holder = study_name, dict(holder)
+        self._patience_s = PATIENCE_S
         self._engine = create_engine(url, connect_args=_options("ablate", heartbeat_s), poolclass=NullPool)
         with warnings.catch_warnings(), self.locked():
             warnings.simplefilter("ignore", ExperimentalWarning)  # heartbeats are, in Optuna's words
@@ -97,6 +98,7 @@ class PostgresStore:
                 "every worker needs that one folder (--runs), a study of its own needs another name"
             )
         self._heartbeat_s = int(known.get(HEARTBEAT, heartbeat_s))
+        self._patience_s = max(PATIENCE_S, BEATS_TO_FENCE * self._heartbeat_s)
         self._rdb.heartbeat_interval = self._heartbeat_s
         self._rdb.grace_period = BEATS_TO_STALE * self._heartbeat_s
 
@@ -148,7 +150,7 @@ class PostgresStore:
     @contextmanager
     def _patiently(self) -> Iterator[Any]:
         """A connection; a server that restarts is given some time."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + self._patience_s
         while True:
             try:
                 connection = self._engine.connect()

@@ -196,6 +196,39 @@ def test_a_server_that_restarts_costs_nothing(tmp_path: Path) -> None:
         assert len(starts) == 3 == len(set(starts))
 
 
+@pytest.mark.slow
+def test_a_server_that_is_away_for_less_than_the_grace_costs_nothing(tmp_path: Path) -> None:
+    with running_cluster() as own:
+        worker = drive(
+            tmp_path, "--study", "away", "--blocks", "1", FAKE_SLEEP_S="2", ABLATE_LEDGER=own.address,
+            ABLATE_HEARTBEAT_S="8",
+        )  # fmt: skip
+        wait_until(lambda: len(read_log(tmp_path, "start")) == 1, seconds=60)
+        own.stop()
+        time.sleep(15)  # of 24; the first trial ends meanwhile
+        own.start()
+        assert worker.wait(120) == 0
+        starts = read_log(tmp_path, "start")
+        assert len(starts) == 3 == len(set(starts))
+
+
+@pytest.mark.slow
+def test_a_worker_that_missed_a_beat_does_not_wait_for_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ABLATE_HEARTBEAT_S", "8")
+    with running_cluster() as own:
+        study, _, paths = make_named_run(tmp_path, "missed")
+        store = open_store(study, paths, address=own.address)
+        assert isinstance(store, PostgresStore)
+        own.stop()
+        time.sleep(8.5)
+        back = time.monotonic()
+        own.start()
+        wait_until(lambda: store._beats._last > back, seconds=5)  # the next beat is due after 7.5 s
+        store.close()
+
+
 def test_a_worker_that_is_cut_off_ends_its_trial_and_says_so(tmp_path: Path) -> None:
     with running_cluster() as own:
         study, trials, paths = make_named_run(tmp_path, "cut", blocks=1)
