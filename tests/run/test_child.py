@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from ablate.core.study import ExplicitCell
 from ablate.run.progress import SilentProgress
 from ablate.run.study import run_study
 from run_parts import FAKE_COMMAND, drive, make_record, make_run, read_log, read_statuses, wait_until
@@ -36,7 +37,8 @@ def test_a_trial_that_records_a_failure_when_its_time_is_up_stays_timed_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_BEHAVIOR", json.dumps({"full": "fail-late"}))
-    study, design, paths = make_run(tmp_path, blocks=1, trial_timeout_s=2.0)
+    alone = (ExplicitCell(arm="full"),)
+    study, design, paths = make_run(tmp_path, blocks=1, trial_timeout_s=2.0, cells=alone)
     outcome = run_study(study, design, paths, SilentProgress(), command=FAKE_COMMAND)
     assert [(t.status, t.reason) for t in outcome.failed] == [
         ("timed-out", "took longer than the time-out of 2.0 s and was ended")

@@ -13,6 +13,7 @@ import pytest
 
 from ablate.core.disk import explain_disk_errors
 from ablate.core.errors import UserError
+from ablate.core.study import ExplicitCell
 from ablate.records.store import read_design, read_record, read_study
 from ablate.run.outcome import RunOutcome
 from ablate.run.progress import SilentProgress
@@ -117,8 +118,8 @@ def test_one_workload_first_then_the_rest_interleaved(tmp_path: Path) -> None:
 def test_failures_are_recorded_with_reasons_and_never_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FAKE_BEHAVIOR", json.dumps({"eager": "fail", "naive": "sigkill", "full": "hang"}))
-    changes = {"blocks": 1, "trial_timeout_s": 3.0}
+    monkeypatch.setenv("FAKE_BEHAVIOR", json.dumps({"eager": "fail", "naive": "sigkill", "full": "non-finite"}))
+    changes = {"blocks": 1}
     outcome = run_small(tmp_path, changes=changes)
     reasons = {trial.status: trial.reason for trial in outcome.failed}
     assert outcome.exit_code == 2
@@ -127,12 +128,26 @@ def test_failures_are_recorded_with_reasons_and_never_retried(
     assert reasons == {
         "failed": expected,
         "killed": "the process was killed by SIGKILL; the system sends it when memory runs out",
-        "timed-out": "took longer than the time-out of 3.0 s and was ended",
+        "non-finite": "loss is nan at step 3",
     }
     _, _, paths = make_run(tmp_path)
     eager = next(path.parent for path in paths.records.glob("*eager*/record.json"))
     assert "Traceback" in read_record(eager).failure.traceback  # type: ignore[union-attr]
     assert run_small(tmp_path, changes=changes).trained == 0
+
+
+@pytest.mark.parametrize("behavior", ["hang", "stubborn"])
+def test_a_trial_that_hangs_is_ended_when_its_time_is_up_even_if_it_ignores_sigterm(
+    behavior: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ablate.run.child.GRACE_S", 0.3)
+    monkeypatch.setenv("FAKE_BEHAVIOR", json.dumps({"full": behavior}))
+    alone = (ExplicitCell(arm="full"),)  # the only arm, since all have the same time-out
+    outcome = run_small(tmp_path, changes={"blocks": 1, "trial_timeout_s": 2.0, "cells": alone})
+    assert outcome.exit_code == 2
+    assert [(trial.status, trial.reason) for trial in outcome.failed] == [
+        ("timed-out", "took longer than the time-out of 2.0 s and was ended")
+    ]
 
 
 def test_retry_failed_adds_a_flagged_attempt_and_keeps_the_old_one(
@@ -229,13 +244,6 @@ def test_interrupt_leaves_a_study_that_resumes(tmp_path: Path, number: signal.Si
     assert (outcome.completed, outcome.trained) == (6, 6)
     records = [read_record(path.parent) for path in paths.records.glob("*/record.json")]
     assert {record.identity.attempt for record in records} == {1}
-
-
-def test_a_trial_that_ignores_sigterm_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ablate.run.child.GRACE_S", 0.3)
-    monkeypatch.setenv("FAKE_BEHAVIOR", json.dumps({"full": "stubborn"}))
-    outcome = run_small(tmp_path, changes={"blocks": 1, "trial_timeout_s": 3.0})
-    assert [trial.status for trial in outcome.failed] == ["timed-out"]
 
 
 def test_an_orphan_that_overran_its_time_out_is_ended(tmp_path: Path) -> None:
