@@ -26,6 +26,7 @@ from torch_geometric.data import HeteroData
 
 from ablate.core.errors import StoredDataError, UserError
 from ablate.core.study import DataSource
+from ablate.data.alone import alone
 from ablate.data.edges import Columns, EdgeType, sort_all_columns
 from ablate.data.graph_cache import (
     DESCRIPTION,
@@ -65,9 +66,11 @@ class Graph:
 def load_graph(source: DataSource, announce: Callable[[str], None] = lambda _: None) -> Graph:
     """Load the graph of a study from the cache, materializing it first when it is absent or damaged.
 
+    Of several processes that find no whole graph, one makes it; the others wait and load what it made.
+
     Args:
         source: Where the tables come from.
-        announce: Called with one sentence before slow work.
+        announce: Called with one sentence before slow work, or waiting for it.
     """
     dataset = open_dataset(source, announce)
     name = dataset.manifest.name
@@ -75,8 +78,10 @@ def load_graph(source: DataSource, announce: Callable[[str], None] = lambda _: N
     digest = graph_digest(tables_digest(Path(dataset.dataset_dir)), types)
     folder = graph_folder(digest)
     if not is_intact(folder):
-        announce(f"materializing {name} into {folder}")
-        _make_graph(folder, dataset, types)
+        with alone(folder, lambda: announce(f"waiting for another process that materializes {name}")):
+            if not is_intact(folder):
+                announce(f"materializing {name} into {folder}")
+                _make_graph(folder, dataset, types)
     data, columns, col_stats = _read_graph(folder)
     return Graph(data=data, columns=columns, col_stats=col_stats, name=name, digest=digest, dataset=dataset)
 
@@ -91,7 +96,6 @@ def _make_graph(folder: Path, dataset: Any, types: Mapping[str, Mapping[str, str
 def _write_graph(folder: Path, data: HeteroData, columns: Mapping[EdgeType, Columns], col_stats: Mapping[str, Any]
                  ) -> None:
     """Write tensors, JSON and their digests into a new folder, then move it into place in one step."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
         tensors: dict[str, torch.Tensor] = {}
@@ -110,9 +114,6 @@ def _write_graph(folder: Path, data: HeteroData, columns: Mapping[EdgeType, Colu
         if folder.exists():
             shutil.rmtree(folder)
         os.replace(partial, folder)
-    except OSError:
-        if not (folder / "graph.json").exists():  # somebody else may have finished the same graph first
-            raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 

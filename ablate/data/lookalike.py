@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from ablate.core.errors import UserError
+from ablate.data.alone import alone
 from ablate.data.lookalike_marker import (
     GENERATOR,
     MARKER,
@@ -75,17 +76,23 @@ OnWeek = Callable[[int, int], None]
 
 
 def make_lookalike(
-    folder: Path, scale: str, seed: int = 0, on_week: OnWeek = lambda week, weeks: None
+    folder: Path,
+    scale: str,
+    seed: int = 0,
+    on_week: OnWeek = lambda week, weeks: None,
+    on_wait: Callable[[], None] = lambda: None,
 ) -> Path:
     """Write a look-alike of rel-hm, or return at once if the folder holds the same one, undamaged.
 
-    The same scale and seed give the same bytes. A folder with another look-alike is replaced.
+    The same scale and seed give the same bytes. A folder with another look-alike is replaced. Of several processes that
+    are to write the same one, one does.
 
     Args:
         folder: Where to write; the parent is created.
         scale: A key of `SCALES`.
         seed: Any whole number >= 0.
         on_week: Called with (weeks of sales written, weeks in all) while it works; never when nothing is to be done.
+        on_wait: Called before waiting for another process that writes to the folder.
 
     Returns:
         The folder, absolute.
@@ -99,7 +106,9 @@ def make_lookalike(
         return folder
     _refuse_foreign(folder)
     try:
-        _stage_and_publish(folder, scale, seed, on_week)
+        with alone(folder, on_wait):
+            if not _is_current(folder, scale, seed):
+                _stage_and_publish(folder, scale, seed, on_week)
     except OSError as error:
         raise UserError(f"The look-alike cannot be written to {folder}: {error}.") from error
     return folder
@@ -142,25 +151,22 @@ def _refuse_foreign(folder: Path) -> None:
 
 
 def _stage_and_publish(folder: Path, scale: str, seed: int, on_week: OnWeek) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".part", dir=folder.parent))
     try:
         _write_dataset(staging / "new", scale, seed, on_week)
-        _publish(staging / "new", folder, staging / "old", scale, seed)
+        _publish(staging / "new", folder, staging / "old")
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _publish(content: Path, folder: Path, old: Path, scale: str, seed: int) -> None:
-    """Put the finished content in place by renaming; the same look-alike finished first by another process is kept."""
+def _publish(content: Path, folder: Path, old: Path) -> None:
+    """Put the finished content in place by renaming; if that fails, what was there is put back."""
     _refuse_foreign(folder)  # somebody may have written there meanwhile
     if folder.exists():
         folder.rename(old)
     try:
         content.rename(folder)
     except OSError:
-        if _is_current(folder, scale, seed):
-            return
         if old.exists() and not folder.exists():
             old.rename(folder)
         raise

@@ -70,7 +70,10 @@ def _provide_lookalike(source: DataSource, announce: Callable[[str], None]) -> N
             said_at = time.monotonic()
             announce(f"look-alike {lookalike_scale(source)}: {week} of {weeks} weeks of sales")
 
-    make_lookalike(lookalike_folder(source), lookalike_scale(source), source.seed, on_week)
+    def on_wait() -> None:
+        announce(f"waiting for another process that makes the look-alike {lookalike_scale(source)}")
+
+    make_lookalike(lookalike_folder(source), lookalike_scale(source), source.seed, on_week, on_wait)
 
 
 def coerce_times(frame: pd.DataFrame, where: str) -> pd.DataFrame:

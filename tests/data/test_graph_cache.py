@@ -85,6 +85,39 @@ def test_a_remembered_digest_that_is_none_is_taken_anew(cache, content):
     assert {path.name for path in memo.parent.iterdir() if len(path.name) != 32} == set()  # no half file is left
 
 
+STARTED_TOGETHER = """
+import sys
+from ablate.core.study import DataSource
+from ablate.data import lookalike
+from ablate.data.graph import load_graph
+write = lookalike._write_dataset
+lookalike._write_dataset = lambda *arguments: (print("generating", flush=True), write(*arguments))
+print("started", flush=True)
+sys.stdin.readline()
+graph = load_graph(DataSource(dataset="look-alike", scale="tiny", seed=8), lambda said: print(said, flush=True))
+print(graph.digest, graph.data["customer"].num_nodes)
+"""
+
+
+def test_of_two_that_start_together_one_makes_the_graph_and_both_load_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("ABLATE_CACHE", str(tmp_path))
+    processes = [subprocess.Popen([sys.executable, "-c", STARTED_TOGETHER], text=True, stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
+    for process in processes:
+        assert process.stdout.readline() == "started\n"
+    for process in processes:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    told = [process.communicate() for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], told
+    said = [line for output, _ in told for line in output.splitlines()]
+    assert sorted(line.split()[0] for line in said if line.startswith(("generating", "materializing"))) == [
+        "generating", "materializing"]
+    loaded = {output.splitlines()[-1] for output, _ in told}
+    assert len(loaded) == 1 and loaded.pop().endswith(" 1500")
+    assert not list(tmp_path.rglob(".*"))  # neither locks nor half of anything
+
+
 def test_looking_needs_neither_torch_nor_pandas():
     code = ("import sys, ablate.data.graph_cache; "
             "print(sorted({'torch', 'pandas', 'relbench', 'numpy'} & set(sys.modules)))")
