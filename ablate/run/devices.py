@@ -124,7 +124,7 @@ def _visible_handles(pynvml: Any, visible: str | None) -> list[Any]:
     for name in (part.strip() for part in visible.split(",")):
         if not name or name == "-1":
             break
-        by_index = name.isdigit()
+        by_index = name.isdecimal()
         handles.append(
             pynvml.nvmlDeviceGetHandleByIndex(int(name)) if by_index else pynvml.nvmlDeviceGetHandleByUUID(name)
         )

@@ -79,7 +79,7 @@ def _driver() -> Iterator[Any]:
 
 def _place(visible: str | None) -> tuple[str, Any]:
     first = (visible or "0").split(",")[0].strip()
-    if first.isdigit():
+    if first.isdecimal():
         return "nvmlDeviceGetHandleByIndex", int(first)
     return "nvmlDeviceGetHandleByUUID", first
 
