@@ -191,7 +191,7 @@ def test_kill_minus_nine_while_parity_trains_then_again_every_trial_once(tmp_pat
 
 def test_an_interrupted_parity_trial_leaves_no_record_and_runs_again(tmp_path: Path) -> None:
     first = drive(tmp_path, "--parity", "default", "--blocks", "1", FAKE_SLEEP_S="0.5")
-    wait_until(lambda: sum("parity(" in key for key in read_log(tmp_path, "start")) == 2, 30.0)
+    wait_until(lambda: sum("parity(" in key for key in read_log(tmp_path, "start")) == 2, 90.0)
     os.kill(first.pid, signal.SIGINT)
     assert first.wait(10) == 3
     factors = {"factors": make_factors(("dynamic_shapes", "tensor_lr"))}
@@ -204,7 +204,7 @@ def test_an_interrupted_parity_trial_leaves_no_record_and_runs_again(tmp_path: P
 def test_two_runners_share_parity_trials_and_no_arm_starts_before_its_reference(tmp_path: Path) -> None:
     flags = ("--parity", "default", "--blocks", "1")
     both = [drive(tmp_path, *flags, FAKE_SLEEP_S="0.1") for _ in range(2)]
-    assert [process.wait(60) for process in both] == [0, 0]
+    assert [process.wait(180) for process in both] == [0, 0]
     starts = read_log(tmp_path, "start")
     assert len(starts) == 8 == len(set(starts))
     assert next(key for key in starts if "parity(" in key).endswith("eager[]")
