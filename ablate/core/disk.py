@@ -1,12 +1,14 @@
-"""An error that a full, closed or broken disk raised -> one sentence that says what to do."""
+"""Files that appear whole or not at all; errors of a full or broken disk -> one sentence that says what to do."""
 
 from __future__ import annotations
 
 import errno
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from ablate.core.errors import DiskError
 
@@ -63,3 +65,23 @@ def find_disk_error(error: BaseException) -> OSError | None:
         if os.strerror(number) in str(error):
             return OSError(number, os.strerror(number))
     return None
+
+
+@contextmanager
+def written_durably(path: Path) -> Iterator[BinaryIO]:
+    """Open a file to write (and read back) that appears under its name whole or not at all, also after a loss of power.
+
+    Args:
+        path: Its name; what was there stays until the new content is on the disk. The folder is created.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w+b") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(partial, path)
+    except BaseException:
+        Path(partial).unlink(missing_ok=True)
+        raise

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import tempfile
 from collections.abc import Mapping
 from importlib.metadata import version
 from importlib.resources import files
@@ -19,6 +17,7 @@ from pathlib import Path
 
 import yaml
 
+from ablate.core.disk import written_durably
 from ablate.core.errors import UserError
 from ablate.core.paths import cache_folder
 from ablate.core.study import DataSource
@@ -164,14 +163,5 @@ def file_digest(path: Path) -> str:
 
 def write_durably(path: Path, text: str) -> None:
     """Write a small file that is whole whenever it is there, also after the machine has lost its power."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(partial, path)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
+    with written_durably(path) as stream:
+        stream.write(text.encode())

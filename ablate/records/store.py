@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ablate.core.cell import Design
+from ablate.core.disk import written_durably
 from ablate.core.errors import StoredDataError
 from ablate.core.record import FORMAT, TrialRecord
 from ablate.core.serialize import from_dict, to_dict
@@ -35,19 +35,10 @@ def write_json(path: Path, value: Any) -> None:
 
     Half of a letter (a byte of a file name that is not UTF-8) is written, and read back, as its escape: `\\udcff`.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(to_dict(value), indent=1, ensure_ascii=False, allow_nan=True)
     text = _SURROGATE.sub(lambda found: f"\\\\u{ord(found[0]):04x}", text)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text + "\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with written_durably(path) as stream:
+        stream.write(f"{text}\n".encode())
 
 
 def read_json(path: Path, cls: type[T]) -> T:

@@ -11,9 +11,7 @@ cover the list of what is in it. A file without a digest, from before there was 
 from __future__ import annotations
 
 import hashlib
-import os
 import pickle
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +20,7 @@ from typing import BinaryIO
 import torch
 from torch import Tensor
 
+from ablate.core.disk import written_durably
 from ablate.core.errors import StoredDataError
 
 FOLDER = "checkpoints"
@@ -90,21 +89,12 @@ def nudge_weights(model: torch.nn.Module, generator: torch.Generator) -> None:
 def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
     """Write a checkpoint into a record folder, whole or not at all; returns its file."""
     path = checkpoint_path(folder, checkpoint.step)
-    path.parent.mkdir(parents=True, exist_ok=True)
     tensors = {STEP: torch.tensor(checkpoint.step)}
     tensors |= {WEIGHT + name: value for name, value in checkpoint.weights.items()}
     tensors |= {STATE + name: value for name, value in checkpoint.state.items()}
-    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w+b") as stream:
-            torch.save(tensors, stream)
-            stream.write(_digest(stream, stream.tell()))
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(partial, path)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
+    with written_durably(path) as stream:
+        torch.save(tensors, stream)
+        stream.write(_digest(stream, stream.tell()))
     return path
 
 

@@ -28,7 +28,7 @@ def test_other_stores_stay_as_written(uri):
 
 
 @pytest.mark.parametrize(
-    "uri", ["mlruns", "file:///tmp/mlruns", "sqlite://", "sqlite:///:memory:", "ftp://h"]
+    "uri", ["mlruns", "file:///data/mlruns", "sqlite://", "sqlite:///:memory:", "ftp://h"]
 )
 def test_impossible_stores_are_refused(uri):
     with pytest.raises(UserError, match="write sqlite:///mlflow"):
