@@ -27,6 +27,7 @@ test: $(VENV)/.installed-dev
 
 lint: $(VENV)/.installed-dev
 	$(IN_VENV) -m ruff check .
+	$(IN_VENV) -m ruff format --check .
 	$(IN_VENV) -m mypy
 
 install: $(VENV)/.installed

@@ -10,21 +10,11 @@ from typing import Any, Literal
 from ablate.core.catalog import Catalog, WorkloadInfo
 from ablate.core.errors import UserError
 from ablate.core.optimization import OffMeans, OptimizationInfo
-from ablate.core.study import (
-    DataSource,
-    Equivalence,
-    Factor,
-    LoaderOptions,
-    Study,
-    Timing,
-    Training,
-    WorkloadChoice,
-)
+from ablate.core.study import DataSource, Equivalence, Factor, LoaderOptions, Study, Timing, Training, WorkloadChoice
 from ablate.optimizations import dynamic_shapes, no_cuda_graphs, string_keys, sync_free, tensor_lr
 
 OPTIMIZATIONS: dict[str, OptimizationInfo] = {
-    module.INFO.name: module.INFO
-    for module in (dynamic_shapes, tensor_lr, string_keys, no_cuda_graphs, sync_free)
+    module.INFO.name: module.INFO for module in (dynamic_shapes, tensor_lr, string_keys, no_cuda_graphs, sync_free)
 }
 WORKLOADS: dict[str, WorkloadInfo] = {
     info.name: info
@@ -121,6 +111,4 @@ def make_catalog_of_builtins() -> Catalog:
     def refuse(path: Path) -> Any:
         raise UserError(f"{path} does not exist")
 
-    return Catalog(
-        optimizations=OPTIMIZATIONS, workloads=WORKLOADS, load_optimization=refuse, load_workload=refuse
-    )
+    return Catalog(optimizations=OPTIMIZATIONS, workloads=WORKLOADS, load_optimization=refuse, load_workload=refuse)

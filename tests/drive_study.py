@@ -19,9 +19,7 @@ def main() -> int:
     parser.add_argument("--retry-failed", action="store_true")
     given = parser.parse_args()
     equivalence = Equivalence(parity=given.parity)
-    study, design, paths = make_run(
-        given.folder, blocks=given.blocks, name=given.study, equivalence=equivalence
-    )
+    study, design, paths = make_run(given.folder, blocks=given.blocks, name=given.study, equivalence=equivalence)
     outcome = run_study(
         study, design, paths, PlainProgress(sys.stderr), retry_failed=given.retry_failed, command=FAKE_COMMAND
     )

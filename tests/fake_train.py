@@ -59,9 +59,7 @@ def write_loss(request: TrialRequest) -> None:
 
     loss = float(os.environ["FAKE_LOSS"]) + 0.1 * request.trial.seed
     steps = list(range(20))
-    write_series(
-        Path(request.record_folder), {**dict.fromkeys(SERIES_COLUMNS, steps), "loss": [loss for _ in steps]}
-    )
+    write_series(Path(request.record_folder), {**dict.fromkeys(SERIES_COLUMNS, steps), "loss": [loss for _ in steps]})
 
 
 def use_checkpoints(request: TrialRequest) -> None:

@@ -20,14 +20,25 @@ def tiny_graph() -> Graph:
     return load_graph(TINY)
 
 
-def tiny_study(*workloads: str, epochs: int = 2, steps: int = 4, loader: LoaderOptions | None = None,
-               **training: object) -> Study:
+def tiny_study(
+    *workloads: str, epochs: int = 2, steps: int = 4, loader: LoaderOptions | None = None, **training: object
+) -> Study:
     """A study that trains for seconds: 8 channels, 16 seeds a batch, one encoder block."""
     catalog = make_catalog()
-    settings: dict[str, object] = {"channels": 8, "num_neighbors": (4, 2), "batch_size": 16, "encoder_layers": 1,
-                                   "lr": 0.01, **training}
+    settings: dict[str, object] = {
+        "channels": 8,
+        "num_neighbors": (4, 2),
+        "batch_size": 16,
+        "encoder_layers": 1,
+        "lr": 0.01,
+        **training,
+    }
     return replace(
-        make_study(), data=TINY, compile_backend="aot_eager", blocks=1, loader=loader or LoaderOptions(),
+        make_study(),
+        data=TINY,
+        compile_backend="aot_eager",
+        blocks=1,
+        loader=loader or LoaderOptions(),
         workloads=tuple(WorkloadChoice(info=catalog.workloads[name]) for name in workloads or WORKLOADS[:1]),
         timing=Timing(epochs=epochs, steps_per_epoch=steps, horizon_epochs=10),
         training=Training(**settings),  # type: ignore[arg-type]

@@ -148,9 +148,7 @@ def _trial(study: Study, planned: PlannedTrial, effects: Mapping[str, float], no
         order=planned.order,
     )
     state = (
-        "not-compiled"
-        if not compiled
-        else {"shared": "shared"}.get(study.compile_cache, "cold" if cold else "warm")
+        "not-compiled" if not compiled else {"shared": "shared"}.get(study.compile_cache, "cold" if cold else "warm")
     )
     record = TrialRecord(
         identity=identity,

@@ -192,12 +192,7 @@ def _analyze_workload(
 
 
 def _check_noise(
-    study: Study,
-    design: Design,
-    effects: list[Effect],
-    trials: WorkloadTrials,
-    steady: LogTimes,
-    found: _Found,
+    study: Study, design: Design, effects: list[Effect], trials: WorkloadTrials, steady: LogTimes, found: _Found
 ) -> None:
     """Precision, stability and drift of one workload, with a finding wherever a reader should do something."""
     precision = make_precision(effects, study)
@@ -217,13 +212,10 @@ def _check_noise(
 
 def _left_out(trials: WorkloadTrials, responses: Mapping[Response, LogTimes]) -> list[Finding]:
     texts = dict.fromkeys(
-        state
-        for block in trials.blocks
-        if (state := cache_state(trials, block)) not in ("cold", "warm", "any", "none")
+        state for block in trials.blocks if (state := cache_state(trials, block)) not in ("cold", "warm", "any", "none")
     )
     return [
-        Finding(workload=trials.workload, kind="refused" if text == SHARED else "left out", text=text)
-        for text in texts
+        Finding(workload=trials.workload, kind="refused" if text == SHARED else "left out", text=text) for text in texts
     ]
 
 

@@ -26,9 +26,7 @@ def named_keys(design: Design) -> dict[str, tuple[DesignedCell, tuple[str, ...]]
     return {key: (first[key], tuple(dict.fromkeys(arms))) for key, arms in names.items() if arms}
 
 
-def make_arms(
-    design: Design, trials: WorkloadTrials, responses: Mapping[Response, LogTimes]
-) -> list[ArmSummary]:
+def make_arms(design: Design, trials: WorkloadTrials, responses: Mapping[Response, LogTimes]) -> list[ArmSummary]:
     """Summarize every named cell of a workload, in the order of the design."""
     keys = named_keys(design)
     eager = next((key for key, (_, names) in keys.items() if "eager" in names), None)
@@ -108,10 +106,7 @@ def _versus_eager(
 
 def _mean_counters(records: Sequence[TrialRecord]) -> dict[str, float]:
     names = dict.fromkeys(name for r in records for name in r.evidence.counters)
-    return {
-        name: fmean(r.evidence.counters[name] for r in records if name in r.evidence.counters)
-        for name in names
-    }
+    return {name: fmean(r.evidence.counters[name] for r in records if name in r.evidence.counters) for name in names}
 
 
 def _compile_s(records: Sequence[TrialRecord], state: str) -> float | None:

@@ -105,6 +105,5 @@ def _merged(piece: Array, edges: Sequence[int], offset: int) -> tuple[Level, ...
             break
         del bounds[nearest + 1]
     return tuple(
-        Level(start=a + offset, stop=b + offset, median_s=float(np.median(piece[a:b])))
-        for a, b in pairwise(bounds)
+        Level(start=a + offset, stop=b + offset, median_s=float(np.median(piece[a:b]))) for a, b in pairwise(bounds)
     )

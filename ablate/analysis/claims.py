@@ -18,9 +18,7 @@ Reading = Literal["first reading", "second reading"]
 
 def make_claims(claim: Claim | None, totals: Iterable[Effect]) -> list[ClaimVerdict]:
     """Judge the claim for every total (one per workload and response)."""
-    return [
-        _verdict(total, reading, low, high) for total in totals for reading, (low, high) in _readings(claim)
-    ]
+    return [_verdict(total, reading, low, high) for total in totals for reading, (low, high) in _readings(claim)]
 
 
 def judge(effect: Effect, low: float, high: float) -> tuple[ClaimWord, str, str]:

@@ -77,9 +77,7 @@ class WorkloadTrials:
         return f"block {block}: {self.name_of(key)} {reason}"
 
 
-def select_trials(
-    study: Study, design: Design, trials: Iterable[Trial]
-) -> tuple[list[WorkloadTrials], list[Finding]]:
+def select_trials(study: Study, design: Design, trials: Iterable[Trial]) -> tuple[list[WorkloadTrials], list[Finding]]:
     """Sort the records of a study's timed trials by workload and set aside what must not be compared.
 
     Args:
@@ -121,9 +119,7 @@ def select_trials(
 def what_matters(environment: Mapping[str, Any]) -> dict[str, str]:
     """The parts of an environment that must be equal for trials to be pooled, flattened to text."""
     return {
-        name: value
-        for name, value in _flatten(environment)
-        if name.split(".")[0] in MATTERS and name not in HARMLESS
+        name: value for name, value in _flatten(environment) if name.split(".")[0] in MATTERS and name not in HARMLESS
     }
 
 
@@ -223,9 +219,7 @@ def mixed_environments(trials: Sequence[Trial]) -> str | None:
         if present < len(trials):
             counts = {**counts, "not recorded": len(trials) - present}
         if len(counts) > 1:
-            parts.append(
-                f"{name}: " + " against ".join(f"{v} ({n} trials)" for v, n in sorted(counts.items()))
-            )
+            parts.append(f"{name}: " + " against ".join(f"{v} ({n} trials)" for v, n in sorted(counts.items())))
     if not parts:
         return None
     return "the trials ran in environments that differ and are not pooled: " + "; ".join(parts)

@@ -130,9 +130,7 @@ def _differences(first: Results, second: Results) -> Iterator[Difference]:
 
 def _difference(blank: Difference, one: Effect | None, two: Effect | None) -> Difference:
     reasons = [
-        f"{which}: {reason}"
-        for which, effect in (("first", one), ("second", two))
-        if (reason := _why_absent(effect))
+        f"{which}: {reason}" for which, effect in (("first", one), ("second", two)) if (reason := _why_absent(effect))
     ]
     return replace(
         blank,

@@ -17,9 +17,7 @@ Cache = Literal["cold", "warm"]
 CACHES: Mapping[str, Cache] = {"horizon_cold": "cold", "horizon_warm": "warm"}
 
 
-def make_ledger(
-    design: Design, trials: WorkloadTrials, responses: Mapping[Response, LogTimes]
-) -> list[LedgerBar]:
+def make_ledger(design: Design, trials: WorkloadTrials, responses: Mapping[Response, LogTimes]) -> list[LedgerBar]:
     """Split the horizon of every named cell into compilation, waiting for batches, and the rest (training).
 
     The wait of the horizon is the measured wait per steady epoch times `horizon_epochs`, plus what the other epochs
@@ -36,9 +34,7 @@ def make_ledger(
     return bars
 
 
-def make_break_even(
-    design: Design, trials: WorkloadTrials, responses: Mapping[Response, LogTimes]
-) -> list[BreakEven]:
+def make_break_even(design: Design, trials: WorkloadTrials, responses: Mapping[Response, LogTimes]) -> list[BreakEven]:
     """Compare `full` with `eager`: extra start-up time over time saved per steady epoch, cold and warm."""
     keys = {name: key for key, (_, names) in named_keys(design).items() for name in names}
     if "eager" not in keys or "full" not in keys or trials.not_comparable:
@@ -57,9 +53,7 @@ def make_break_even(
     return found
 
 
-def break_even(
-    workload: str, cache: Cache, startup_difference_s: float, saving_per_epoch_s: float
-) -> BreakEven:
+def break_even(workload: str, cache: Cache, startup_difference_s: float, saving_per_epoch_s: float) -> BreakEven:
     """Number of epochs after which the saving has paid for the start.
 
     Args:

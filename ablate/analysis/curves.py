@@ -110,9 +110,7 @@ def _curve(workload: str, arm: str, by_block: Losses, eager: Losses) -> Curve:
         loss=_numbers(_over_blocks(means_BN, "mean")),
         low=_numbers(_over_blocks(means_BN, "min")),
         high=_numbers(_over_blocks(means_BN, "max")),
-        deviation=_numbers(_over_blocks(np.array(deviations), "max"))
-        if deviations and arm != "eager"
-        else (),
+        deviation=_numbers(_over_blocks(np.array(deviations), "max")) if deviations and arm != "eager" else (),
     )
 
 

@@ -68,17 +68,11 @@ def make_effect(
     if trials.not_comparable:
         return replace(bare, refused=f"not comparable: {trials.not_comparable}")
     values = block_values(contrast, times)
-    dropped = tuple(
-        _why_dropped(contrast, trials, times, block) for block in times.blocks if block not in values
-    )
+    dropped = tuple(_why_dropped(contrast, trials, times, block) for block in times.blocks if block not in values)
     if not values:
-        return replace(
-            bare, refused="no block has every trial it needs: " + "; ".join(dropped), dropped=dropped
-        )
+        return replace(bare, refused="no block has every trial it needs: " + "; ".join(dropped), dropped=dropped)
     return replace(
-        bare,
-        estimate=estimate(list(values.values()), list(values), family=family, level=level),
-        dropped=dropped,
+        bare, estimate=estimate(list(values.values()), list(values), family=family, level=level), dropped=dropped
     )
 
 
@@ -149,11 +143,7 @@ def _identity(group: list[Effect], over: Literal["optimization", "layer"]) -> Id
         return None
     residual = max(abs(_at(total, block) - sum(_at(e, block) for e in measured)) for block in blocks)
     return Identity(
-        workload=total.workload,
-        response=total.response,
-        over=over,
-        num_blocks=len(blocks),
-        residual=residual,
+        workload=total.workload, response=total.response, over=over, num_blocks=len(blocks), residual=residual
     )
 
 

@@ -138,9 +138,7 @@ def bootstrap_interval(values_xB: Array, shares_RB: Array, *, level: float = LEV
     return low, high
 
 
-def satterthwaite(
-    weights_KC: Array, log_time_xCB: Array, *, level: float = LEVEL
-) -> tuple[Array, Array]:
+def satterthwaite(weights_KC: Array, log_time_xCB: Array, *, level: float = LEVEL) -> tuple[Array, Array]:
     """Means and half-widths when cells are independent samples with variances of their own, shape (x, K) each.
 
     `se^2 = sum w^2 s_c^2 / B`, degrees of freedom by Satterthwaite 1946. The block means are taken out first, which

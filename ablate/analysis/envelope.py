@@ -179,10 +179,7 @@ def compare_with_envelope(
 
 
 def compare_window(
-    arm: WindowSeries,
-    eager: WindowSeries,
-    reruns: Sequence[WindowSeries],
-    reference: WindowSeries | None = None,
+    arm: WindowSeries, eager: WindowSeries, reruns: Sequence[WindowSeries], reference: WindowSeries | None = None
 ) -> WindowTest:
     """Compare one window of an arm with eager's (or with another arm's) and find what departs first.
 

@@ -12,14 +12,7 @@ from ablate.analysis.curves import read_losses
 from ablate.analysis.parity import ParityBlock, select_parity
 from ablate.analysis.predictions import parity_agreement, timed_agreement
 from ablate.analysis.timed_losses import NO_MARGIN, Losses, Subject, margin_rows, optimization_weights
-from ablate.analysis.training_results import (
-    Agreement,
-    Deviation,
-    MarginRow,
-    TrainingVerdict,
-    Untested,
-    WindowRow,
-)
+from ablate.analysis.training_results import Agreement, Deviation, MarginRow, TrainingVerdict, Untested, WindowRow
 from ablate.analysis.training_verdicts import judge_training
 from ablate.analysis.verdicts import flags
 from ablate.analysis.windows import compare_windows, full_and_without

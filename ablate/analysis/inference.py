@@ -51,9 +51,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(p) for p in engine.holm(np.asarray(p_values, dtype=np.float64))] if p_values else []
 
 
-def estimate(
-    per_block: Sequence[float], blocks: Sequence[int], *, family: int = 1, level: float = LEVEL
-) -> Estimate:
+def estimate(per_block: Sequence[float], blocks: Sequence[int], *, family: int = 1, level: float = LEVEL) -> Estimate:
     """Turn the values of a contrast into an estimate with intervals.
 
     Args:

@@ -66,9 +66,5 @@ def _margin(what: str, values: Sequence[float], fewest_seeds: int) -> Margin:
         raise UserError(f"some of the {what} are not finite, so no margin can be proposed; mend the training first")
     sd = float(np.std(values, ddof=1))
     return Margin(
-        num_seeds=len(values),
-        mean=float(np.mean(values)),
-        sd=sd,
-        strict=STRICT_SD * sd,
-        ceiling=CEILING_SD * sd,
+        num_seeds=len(values), mean=float(np.mean(values)), sd=sd, strict=STRICT_SD * sd, ceiling=CEILING_SD * sd
     )

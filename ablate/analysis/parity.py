@@ -131,9 +131,7 @@ def window_of(trial: Trial, start: int) -> ParityWindow | None:
     return next((w for w in parity.windows if w.start == start), None) if parity else None
 
 
-def _block(
-    workload: str, block: int, planned: Mapping[str, PlannedTrial], ended: Mapping[str, Trial]
-) -> ParityBlock:
+def _block(workload: str, block: int, planned: Mapping[str, PlannedTrial], ended: Mapping[str, Trial]) -> ParityBlock:
     last = {key: ended.get(trial.key) for key, trial in planned.items()}
     trials = {key: t for key, t in last.items() if t is not None and _trained(t)}
     return ParityBlock(

@@ -84,9 +84,7 @@ def _fold_over(effects: Sequence[Effect]) -> FoldOver:
     blocks = min((len(e.estimate.blocks) for e in parts if e.estimate), default=0)
     if blocks < FEWEST_BLOCKS:
         reason = f"{blocks} blocks have every cell of the fraction; {FEWEST_BLOCKS} are needed"
-        return FoldOver(
-            workload=first.workload, response=first.response, verdict="too few blocks", reasons=(reason,)
-        )
+        return FoldOver(workload=first.workload, response=first.response, verdict="too few blocks", reasons=(reason,))
     reasons = tuple(reason for e in parts if (reason := _why_more(e)))
     verdict = "run the other half" if reasons else "enough"
     return FoldOver(workload=first.workload, response=first.response, verdict=verdict, reasons=reasons)  # type: ignore[arg-type]
@@ -116,9 +114,7 @@ def _precision(family: Sequence[Effect], level: float) -> Precision:
         kind=family[0].kind,
         num_blocks=len(worst.blocks),
         half_width=math.expm1(half_of(worst)),
-        blocks_needed={
-            f"{t:g}": blocks_for_width(spread, t, family=len(measured), level=level) for t in TARGETS
-        },
+        blocks_needed={f"{t:g}": blocks_for_width(spread, t, family=len(measured), level=level) for t in TARGETS},
     )
 
 

@@ -78,9 +78,7 @@ def timed_agreement(
             if table is None:
                 continue
             note = NOT_ALIGNED if study.training.dropout > 0 else ""
-            blank = Agreement(
-                workload=trials.workload, arm=name, trials="timed", block=block, kind=kind, note=note
-            )
+            blank = Agreement(workload=trials.workload, arm=name, trials="timed", block=block, kind=kind, note=note)
             found = compare_predictions(blank, table, eager)
             if found is not None:
                 yield found

@@ -40,9 +40,17 @@ def find_recompilations(records: Iterable[TrialRecord]) -> Iterator[Recompilatio
         ends = [(e.step, e.function, e.reason, e.sizes, False) for e in record.evidence.events if e.reason]
         ends += [(h.step, h.function, h.message, h.sizes, True) for h in record.evidence.limit_hits]
         for step, function, reason, sizes, gave_up in sorted(ends, key=lambda end: end[0]):
-            yield Recompilation(workload=identity.workload, block=identity.block, seed=identity.seed, name=name,
-                                step=step, function=function, guard=(reason or "")[:LONGEST_GUARD],
-                                batch=describe_sizes(sizes), gave_up=gave_up)
+            yield Recompilation(
+                workload=identity.workload,
+                block=identity.block,
+                seed=identity.seed,
+                name=name,
+                step=step,
+                function=function,
+                guard=(reason or "")[:LONGEST_GUARD],
+                batch=describe_sizes(sizes),
+                gave_up=gave_up,
+            )
 
 
 def describe_sizes(sizes: Mapping[str, int]) -> str:

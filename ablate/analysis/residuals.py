@@ -52,9 +52,7 @@ def take_out_means(trials: WorkloadTrials, times: LogTimes) -> Residuals | None:
     if len(keys) < 3 or len(blocks) < 2:
         return None
     y_CB = np.array([[times.values[block][key] for block in blocks] for key in keys])
-    order_CB = np.array(
-        [[float(trials.usable[block, key].record.identity.order) for block in blocks] for key in keys]
-    )
+    order_CB = np.array([[float(trials.usable[block, key].record.identity.order) for block in blocks] for key in keys])
     residual = y_CB - y_CB.mean(axis=0) - y_CB.mean(axis=1, keepdims=True) + y_CB.mean()
     return Residuals(keys=keys, blocks=blocks, residual_CB=residual, order_CB=order_CB)
 
@@ -70,9 +68,7 @@ def run_order(workload: str, found: Residuals) -> RunOrder:
     drift_B = slope_B * (num_cells - 1) * num_blocks / (num_blocks - 1)
     drift = float(drift_B.mean())
     half = float(block_t(drift_B).half) if num_blocks > 2 else None
-    return RunOrder(
-        workload=workload, drift=math.exp(drift), interval=as_speedups(drift, half), num_blocks=num_blocks
-    )
+    return RunOrder(workload=workload, drift=math.exp(drift), interval=as_speedups(drift, half), num_blocks=num_blocks)
 
 
 def residual_findings(trials: WorkloadTrials, found: Residuals, order: RunOrder) -> list[Finding]:

@@ -48,9 +48,7 @@ def log_times(trials: WorkloadTrials, response: Response) -> LogTimes:
     else:
         states = {block: cache_state(trials, block) for block in trials.blocks}
         blocks = tuple(block for block, state in states.items() if state in (CACHE_OF[response], "any"))
-        left_out = {
-            block: state for block, state in states.items() if state not in ("cold", "warm", "any", "none")
-        }
+        left_out = {block: state for block, state in states.items() if state not in ("cold", "warm", "any", "none")}
     values: dict[int, dict[str, float]] = {block: {} for block in blocks}
     absent: dict[tuple[int, str], str] = {}
     for (block, key), trial in trials.usable.items():
@@ -81,9 +79,7 @@ def cache_state(trials: WorkloadTrials, block: int) -> str:
     if "shared" in states:
         return SHARED
     counts = ", ".join(f"{state}: {_count(compiled, state)}" for state in sorted(states))
-    return (
-        f"block {block} is left out of the horizon, its compiled trials had unlike compile caches ({counts})"
-    )
+    return f"block {block} is left out of the horizon, its compiled trials had unlike compile caches ({counts})"
 
 
 def seconds_of(times: Times | None, response: Response) -> float | None:

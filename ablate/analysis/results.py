@@ -248,9 +248,7 @@ class Results:
     environment: Mapping[str, Any] = field(default_factory=dict)
     data: Mapping[str, Any] = field(default_factory=dict)
 
-    def effect(
-        self, workload: str, response: Response, kind: ContrastKind, subject: str = ""
-    ) -> Effect | None:
+    def effect(self, workload: str, response: Response, kind: ContrastKind, subject: str = "") -> Effect | None:
         """Look up one effect; None when the design does not ask for it."""
         wanted = (workload, response, kind, subject)
         return next((e for e in self.effects if (e.workload, e.response, e.kind, e.subject) == wanted), None)

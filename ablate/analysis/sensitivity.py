@@ -28,9 +28,7 @@ RESAMPLES, SEED = 2000, 20_260_101
 SUMMARIES: dict[str, Literal["mean", "min"]] = {"mean of epochs": "mean", "fastest epoch": "min"}
 
 
-def make_sensitivity(
-    contrasts: Sequence[Contrast], trials: WorkloadTrials, times: LogTimes
-) -> list[Sensitivity]:
+def make_sensitivity(contrasts: Sequence[Contrast], trials: WorkloadTrials, times: LogTimes) -> list[Sensitivity]:
     """Every sensitivity column of one workload and response."""
     if trials.not_comparable:
         return []
@@ -57,9 +55,7 @@ def _summary(times: Times | None, how: Literal["mean", "min"]) -> float:
     return float(engine.epoch_summary(np.log(np.array(epochs or [times.steady_s])), how))
 
 
-def _other_intervals(
-    contrasts: Sequence[Contrast], workload: str, times: LogTimes
-) -> Iterator[Sensitivity]:
+def _other_intervals(contrasts: Sequence[Contrast], workload: str, times: LogTimes) -> Iterator[Sensitivity]:
     for contrast in contrasts:
         values = block_values(contrast, times)
         if len(values) < 2:
@@ -75,9 +71,7 @@ def _other_intervals(
         yield replace(row, method="cluster bootstrap", interval=(math.exp(low), math.exp(high)))
 
 
-def _other_summary(
-    contrasts: Sequence[Contrast], workload: str, times: LogTimes, method: str
-) -> Iterator[Sensitivity]:
+def _other_summary(contrasts: Sequence[Contrast], workload: str, times: LogTimes, method: str) -> Iterator[Sensitivity]:
     for contrast in contrasts:
         values_B = np.array(list(block_values(contrast, times).values()))
         if len(values_B):

@@ -56,9 +56,7 @@ def compared_with_eager(estimate: Estimate) -> str:
     factor = estimate.speedup if estimate.speedup >= 1 else 1 / estimate.speedup
     word = "faster" if estimate.speedup >= 1 else "slower"
     same = format_factor(factor) == "1.00x"
-    return (
-        "as fast as eager" if same else f"{format_factor(factor)} {word} than eager"
-    ) + f" ({certainty(estimate)})"
+    return ("as fast as eager" if same else f"{format_factor(factor)} {word} than eager") + f" ({certainty(estimate)})"
 
 
 def certainty(estimate: Estimate) -> str:
@@ -100,9 +98,7 @@ def _sentences(results: Results, workload: str) -> Iterator[str]:
 def _totals(results: Results, workload: str) -> Iterator[str]:
     horizons = []
     found = [results.effect(workload, response, "total") for response in RESPONSES]
-    refused = {
-        total.refused or total.inert for total in found if total is not None and total.estimate is None
-    }
+    refused = {total.refused or total.inert for total in found if total is not None and total.estimate is None}
     if len(refused) == 1 and all(total is None or total.estimate is None for total in found):
         yield f"Full against eager: not reported ({refused.pop()})."
         return

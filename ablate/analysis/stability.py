@@ -27,9 +27,7 @@ def make_stability(trials: WorkloadTrials, steps_per_epoch: int) -> list[Stabili
     starts = [first_free_step(trial) for trial in every]
     return [
         judge(trials.workload, trials.name_of(key), block, levels, start, steps_per_epoch)
-        for (block, key), levels, start, steps in zip(
-            places, find_levels(series, starts), starts, series, strict=True
-        )
+        for (block, key), levels, start, steps in zip(places, find_levels(series, starts), starts, series, strict=True)
         if len(steps)
     ]
 
@@ -45,9 +43,7 @@ def first_free_step(trial: Trial) -> int:
     return max((event.step + 1 for event in trial.record.evidence.events), default=0)
 
 
-def judge(
-    workload: str, name: str, block: int, levels: Sequence[Level], start: int, steps_per_epoch: int
-) -> Stability:
+def judge(workload: str, name: str, block: int, levels: Sequence[Level], start: int, steps_per_epoch: int) -> Stability:
     """Classify one trial by its last level.
 
     Args:

@@ -22,7 +22,8 @@ def write_tables(results: Results, folder: Path) -> dict[str, Path]:
         "effects": (_effect_row(e) | {"emulation": labels.get(e.subject, "")} for e in results.effects),
         "evidence": (
             row | {"emulation": labels.get(verdict.optimization, "")}
-            for verdict in results.evidence for row in _evidence_rows(verdict)
+            for verdict in results.evidence
+            for row in _evidence_rows(verdict)
         ),
         "claims": map(to_dict, results.claims),
         "break-even": map(to_dict, results.break_even),
@@ -114,8 +115,6 @@ def _deviation_rows(deviation: Deviation) -> Iterable[dict[str, Any]]:
 
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        key: " | ".join(map(str, value))
-        if isinstance(value, Sequence) and not isinstance(value, str)
-        else value
+        key: " | ".join(map(str, value)) if isinstance(value, Sequence) and not isinstance(value, str) else value
         for key, value in row.items()
     }

@@ -14,14 +14,7 @@ import numpy as np
 from ablate.analysis.comparable import WorkloadTrials, mixed_precision
 from ablate.analysis.engine import Array
 from ablate.analysis.inference import FEWEST_BLOCKS
-from ablate.analysis.tost import (
-    MarginTest,
-    bin_losses,
-    curve_test,
-    margin_test,
-    non_inferiority_test,
-    verdict,
-)
+from ablate.analysis.tost import MarginTest, bin_losses, curve_test, margin_test, non_inferiority_test, verdict
 from ablate.analysis.training_results import MarginRow, Side
 from ablate.core.record import TrialRecord
 from ablate.core.study import Study
@@ -67,9 +60,7 @@ def optimization_weights(lattice: Lattice, name: str) -> Weights:
     return {key: sign / len(pairs) for pair in pairs for key, sign in zip(pair, (1.0, -1.0), strict=True)}
 
 
-def margin_rows(
-    study: Study, trials: WorkloadTrials, losses: Losses, subjects: Iterable[Subject]
-) -> list[MarginRow]:
+def margin_rows(study: Study, trials: WorkloadTrials, losses: Losses, subjects: Iterable[Subject]) -> list[MarginRow]:
     """Test the final loss, the curve and the validation metric of every subject.
 
     Args:
@@ -108,9 +99,7 @@ def _loss_rows(
     final_B = values_NB[-1]
     yield _judged(replace(blank, quantity="final loss"), final_B, lambda: margin_test(final_B, margin))
     worst = int(np.argmax(np.abs(np.mean(values_NB, axis=1))))
-    row = _judged(
-        replace(blank, quantity="loss curve"), values_NB[worst], lambda: curve_test(values_NB, margin), worst
-    )
+    row = _judged(replace(blank, quantity="loss curve"), values_NB[worst], lambda: curve_test(values_NB, margin), worst)
     where = f"bin {worst + 1} of {len(values_NB)} is farthest off"
     yield replace(row, note="; ".join(filter(None, [where, row.note])))
 
@@ -122,12 +111,8 @@ def _binned_difference(losses: Losses, block: int, weights: Weights) -> Array:
     return np.where(np.abs(total_N) <= ROUNDING * np.sum(np.abs(parts_CN), axis=0), 0.0, total_N)
 
 
-def _metric_row(
-    trials: WorkloadTrials, subject: Subject, blocks: list[int], margin: float | None
-) -> MarginRow | None:
-    metrics = {
-        (block, key): trials.usable[block, key].record.metric for block in blocks for key in subject.weights
-    }
+def _metric_row(trials: WorkloadTrials, subject: Subject, blocks: list[int], margin: float | None) -> MarginRow | None:
+    metrics = {(block, key): trials.usable[block, key].record.metric for block in blocks for key in subject.weights}
     present = [b for b in blocks if all(metrics[b, key] is not None for key in subject.weights)]
     if not present:
         return None
@@ -143,9 +128,7 @@ def _metric_row(
     )
 
 
-def _blank(
-    trials: WorkloadTrials, subject: Subject, blocks: list[int], margin: float | None, kind: str
-) -> MarginRow:
+def _blank(trials: WorkloadTrials, subject: Subject, blocks: list[int], margin: float | None, kind: str) -> MarginRow:
     records = [trials.usable[block, key].record for block in blocks for key in subject.weights]
     return MarginRow(
         workload=trials.workload,
@@ -165,9 +148,7 @@ def _stated(records: list[TrialRecord], kind: str, margin: float) -> Literal["be
     return "before the trials" if all(r.margins.get(kind) == margin for r in records) else "after the fact"
 
 
-def _judged(
-    row: MarginRow, values_B: Array, test: Callable[[], MarginTest], place: int | None = None
-) -> MarginRow:
+def _judged(row: MarginRow, values_B: Array, test: Callable[[], MarginTest], place: int | None = None) -> MarginRow:
     """Fill in the numbers of a row, and its verdict where blocks and margin allow one.
 
     Args:
@@ -180,11 +161,7 @@ def _judged(
     mean, half_90, half_95 = (
         float(array if place is None else array[place]) for array in (found.mean, found.half_90, found.half_95)
     )
-    row = replace(
-        row,
-        interval_90=(mean - half_90, mean + half_90),
-        interval_95=(mean - half_95, mean + half_95),
-    )
+    row = replace(row, interval_90=(mean - half_90, mean + half_90), interval_95=(mean - half_95, mean + half_95))
     if row.margin is None:
         shown = "; the 95 % interval leaves out 0" if bool(found.differs) else ""
         return replace(row, note=NO_MARGIN + shown)

@@ -20,14 +20,7 @@ from dataclasses import replace
 from typing import Literal
 
 from ablate.analysis.inference import FEWEST_BLOCKS
-from ablate.analysis.training_results import (
-    MarginRow,
-    Outcome,
-    TrainingVerdict,
-    TrainingWord,
-    VerdictWord,
-    WindowRow,
-)
+from ablate.analysis.training_results import MarginRow, Outcome, TrainingVerdict, TrainingWord, VerdictWord, WindowRow
 
 WORST_FIRST: tuple[VerdictWord, ...] = ("different", "inconclusive", "different within margin", "equivalent")
 DECLARED: tuple[Outcome, ...] = ("beyond the envelope", "different learning rate", "different dropout masks")
@@ -118,9 +111,7 @@ def describe_margins(margins: Sequence[MarginRow]) -> str:
     return ", ".join(parts)
 
 
-def _decided(
-    found: TrainingVerdict, word: TrainingWord, tier: Literal[0, 1, 2] | None, reason: str
-) -> TrainingVerdict:
+def _decided(found: TrainingVerdict, word: TrainingWord, tier: Literal[0, 1, 2] | None, reason: str) -> TrainingVerdict:
     return replace(found, verdict=word, tier=tier, reason=reason)
 
 

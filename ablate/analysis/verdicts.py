@@ -119,11 +119,7 @@ def _verdict(
 
 
 def _word(
-    study: Study,
-    factor: Factor,
-    why_inert: str | None,
-    pairs: tuple[Pair, ...],
-    results: tuple[ExpectationResult, ...],
+    study: Study, factor: Factor, why_inert: str | None, pairs: tuple[Pair, ...], results: tuple[ExpectationResult, ...]
 ) -> tuple[EvidenceWord, str]:
     if why_inert and not pairs:
         return "inert", why_inert
@@ -139,9 +135,7 @@ def _word(
     if not held:
         return "vacuous", "; ".join(_unchanged(r) for r in measured)
     if study.device == "cpu" and all(r.counter in DEVICE_ONLY for r in held):
-        return "structural", "; ".join(
-            map(_changed, held)
-        ) + "; on a CPU no device can stall, so no speed is claimed"
+        return "structural", "; ".join(map(_changed, held)) + "; on a CPU no device can stall, so no speed is claimed"
     return "bites", "; ".join(map(_changed, held))
 
 

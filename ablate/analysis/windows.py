@@ -91,17 +91,13 @@ def _switch_windows(
             yield _nothing(block, "optimization", name, window, problem)
             continue
         eager, on, off = runs[block.reference], runs[full]["arm", window], runs[without]["arm", window]
-        test = compare_window(
-            on.series, eager["eager", window].series, reruns_of(eager, window), off.series
-        )
+        test = compare_window(on.series, eager["eager", window].series, reruns_of(eager, window), off.series)
         is_bitwise = block.is_deterministic and on.is_bitwise(off)
         sides = on.series, "full", f"full without {name}"
         yield _row(block, ("optimization", name), window, sides, test, is_bitwise=is_bitwise)
 
 
-def _window_problem(
-    block: ParityBlock, keys: tuple[str, ...], window: int, runs: Mapping[str, Runs]
-) -> str:
+def _window_problem(block: ParityBlock, keys: tuple[str, ...], window: int, runs: Mapping[str, Runs]) -> str:
     """Why one window says nothing: not trained, other batches, masks not aligned, or no envelope."""
     facts = {key: window_of(block.trials[key], window) for key in keys}
     for key, fact in facts.items():
@@ -184,16 +180,19 @@ def _keep_worst(
     place = row.subject, window
     if place in shown and shown[place][0] >= ratio:
         return
-    shown[place] = ratio, Deviation(
-        workload=row.workload,
-        arm=row.subject,
-        block=row.block,
-        window=window,
-        steps=tuple(range(window, window + len(loss.deviation))),
-        deviation=tuple(_number(value) for value in loss.deviation),
-        envelope=tuple(_number(value) for value in loss.envelope),
-        num_tested=loss.num_tested,
-        first_step=row.first_step,
+    shown[place] = (
+        ratio,
+        Deviation(
+            workload=row.workload,
+            arm=row.subject,
+            block=row.block,
+            window=window,
+            steps=tuple(range(window, window + len(loss.deviation))),
+            deviation=tuple(_number(value) for value in loss.deviation),
+            envelope=tuple(_number(value) for value in loss.envelope),
+            num_tested=loss.num_tested,
+            first_step=row.first_step,
+        ),
     )
 
 

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from ablate.analysis.compare import Difference
     from ablate.analysis.results import Results
 
-FirstStudy = Annotated[
-    Path, typer.Argument(metavar="STUDY_A", help="Spec of a study, or its folder (runs/NAME).")
-]
+FirstStudy = Annotated[Path, typer.Argument(metavar="STUDY_A", help="Spec of a study, or its folder (runs/NAME).")]
 SecondStudy = Annotated[Path, typer.Argument(metavar="STUDY_B", help="The study to compare with it.")]
 
 

@@ -44,9 +44,7 @@ def make(
 
 @data.command()
 def check(
-    folder: Annotated[
-        str, typer.Argument(metavar="FOLDER", help="Folder in RelBench format, or a hub name.")
-    ],
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Folder in RelBench format, or a hub name.")],
     as_json: Json = False,
 ) -> None:
     """Check a data set: keys, time stamps, visible neighbors, labels; exit code 1 when a check fails."""
@@ -57,7 +55,6 @@ def check(
         print_json(results)
     else:
         print_table(
-            ("check", "result", "detail"),
-            ((r.name, "ok" if r.passed else "FAILED", r.detail) for r in results),
+            ("check", "result", "detail"), ((r.name, "ok" if r.passed else "FAILED", r.detail) for r in results)
         )
     raise typer.Exit(0 if all(result.passed for result in results) else 1)

@@ -17,8 +17,12 @@ if TYPE_CHECKING:
     from ablate.core.study import Study
 
 GUIDE = ("dynamic_shapes", "tensor_lr", "string_keys", "no_cuda_graphs", "sync_free")
-COLUMNS = (("compiles.forward", "forward compiles"), ("compiles.optimizer_step", "step compiles"),
-           ("graph_breaks", "breaks"), ("syncs_per_step", "syncs a step"))
+COLUMNS = (
+    ("compiles.forward", "forward compiles"),
+    ("compiles.optimizer_step", "step compiles"),
+    ("graph_breaks", "breaks"),
+    ("syncs_per_step", "syncs a step"),
+)
 LONGEST_REASON = 110
 SPEC = """\
 study: diagnose

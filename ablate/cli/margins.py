@@ -154,9 +154,7 @@ def propose(seeded: LoadedStudy, fewest_seeds: int) -> dict[str, ProposedMargins
             raise UserError(
                 f"{name}: {difference}; move {seeded.paths.root} away and run this again to train the seeds in one"
             )
-        losses = [
-            final_loss(read_columns(seeded.paths.records / trial.slug, "loss")["loss"]) for trial, _ in completed
-        ]
+        losses = [final_loss(read_columns(seeded.paths.records / trial.slug, "loss")["loss"]) for trial, _ in completed]
         metrics = [record.metric.value for _, record in completed if record.metric is not None]
         found[name] = propose_margins(losses, metrics, fewest_seeds=fewest_seeds)
     return found

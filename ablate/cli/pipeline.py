@@ -84,13 +84,7 @@ def make_tracking(paths: StudyPaths, tracking_uri: str | None, progress: Progres
 
 
 def finish_study(
-    loaded: LoadedStudy,
-    outcome: RunOutcome,
-    spec: Path,
-    *,
-    tracking_uri: str | None,
-    report: bool,
-    as_json: bool,
+    loaded: LoadedStudy, outcome: RunOutcome, spec: Path, *, tracking_uri: str | None, report: bool, as_json: bool
 ) -> None:
     """Analyze, report and sync a study whose trials have ended, then say what came out and where it lies."""
     results = write_report(loaded.paths) if report else None

@@ -31,9 +31,7 @@ def plan(
         str | None,
         typer.Option("--target", help="Wanted half-width, e.g. 2%: blocks, detectable effects, hours per design."),
     ] = None,
-    noise: Annotated[
-        str | None, typer.Option("--noise", help="With --target: noise of one trial, e.g. 1.5%.")
-    ] = None,
+    noise: Annotated[str | None, typer.Option("--noise", help="With --target: noise of one trial, e.g. 1.5%.")] = None,
     price_per_hour: Annotated[
         float | None, typer.Option("--price-per-hour", min=0, help="With --target: price of the machine.")
     ] = None,
@@ -52,9 +50,7 @@ def plan(
     if as_json:
         print_json(planned)
         return
-    print_line(
-        f"study {planned.study}: {planned.design} design on {planned.device}{describe_profile(planned.profile)}"
-    )
+    print_line(f"study {planned.study}: {planned.design} design on {planned.device}{describe_profile(planned.profile)}")
     print_table(
         ("cell", "also called", "mode", "on", "measured as"),
         ((c.name, ", ".join(c.arms[1:]), c.execution, ", ".join(c.on), c.measured_as) for c in planned.cells),

@@ -56,9 +56,7 @@ def init(
     except FileExistsError as error:
         raise UserError(f"{file} exists already; give another name") from error
     except OSError as error:
-        raise UserError(
-            f"cannot write {file}: {error.strerror}; give a path in a folder that exists"
-        ) from error
+        raise UserError(f"cannot write {file}: {error.strerror}; give a path in a folder that exists") from error
     print_line(f"wrote {file}; next: {shlex.join(['ablate', 'plan', str(file)])}")
 
 

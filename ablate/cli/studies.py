@@ -78,9 +78,7 @@ def run(
     from ablate.cli.sequential import first_look, next_look
     from ablate.cli.workers import Team, sit_down
 
-    loaded = first_look(
-        load_study(spec, runs=runs, reports=reports, blocks=blocks, workloads=workload, device=device)
-    )
+    loaded = first_look(load_study(spec, runs=runs, reports=reports, blocks=blocks, workloads=workload, device=device))
     team = Team(
         spec=spec,
         runs=runs,
@@ -103,9 +101,7 @@ def run(
             print_error(f"the intervals are wider than the target: going on to {loaded.study.blocks} blocks")
             outcome = team.train(loaded, retry_failed=False, seat=seat)
         if not outcome.interrupted:
-            finish_study(
-                loaded, outcome, spec, tracking_uri=tracking_uri, report=not no_report, as_json=as_json
-            )
+            finish_study(loaded, outcome, spec, tracking_uri=tracking_uri, report=not no_report, as_json=as_json)
     except KeyboardInterrupt:
         print_error(f"interrupted; resume with: {resume}")
         raise typer.Exit(3) from None
@@ -159,9 +155,7 @@ def status(spec: StoredStudy, runs: Runs = RUNS, ledger: LedgerAddress = None, a
         )
 
 
-def _running_anywhere(
-    study: Study, paths: StudyPaths, ledger: str | None
-) -> Mapping[str, Mapping[str, Any]] | None:
+def _running_anywhere(study: Study, paths: StudyPaths, ledger: str | None) -> Mapping[str, Mapping[str, Any]] | None:
     """Who trains which trial, as the ledger in PostgreSQL knows it."""
     from ablate.run.open_ledger import find_address, find_running
 
@@ -177,9 +171,7 @@ def _summary(states: Sequence[TrialStatus]) -> str:
 
 
 def show(
-    trial: Annotated[
-        str, typer.Argument(metavar="TRIAL", help="Slug or key of a trial, or its record folder.")
-    ],
+    trial: Annotated[str, typer.Argument(metavar="TRIAL", help="Slug or key of a trial, or its record folder.")],
     runs: Runs = RUNS,
     again: Annotated[
         Path | None, typer.Option("--again", help="Train this one trial once more, into this new folder.")
@@ -223,9 +215,10 @@ def _facts(record: Any) -> list[tuple[str, str]]:
     ]
     if record.parity is not None:
         facts += [
-            (f"window from step {window.start}", " ".join(
-                part for part in (f"{window.num_steps} steps, masks {window.masks}", window.note) if part
-            ))
+            (
+                f"window from step {window.start}",
+                " ".join(part for part in (f"{window.num_steps} steps, masks {window.masks}", window.note) if part),
+            )
             for window in record.parity.windows
         ]
     if times is not None:
@@ -264,12 +257,7 @@ def _announce(loaded: LoadedStudy) -> None:
 
 
 def _resume_command(
-    spec: Path,
-    workloads: list[str] | None,
-    blocks: int | None,
-    runs: Path,
-    reports: Path,
-    team: Team,
+    spec: Path, workloads: list[str] | None, blocks: int | None, runs: Path, reports: Path, team: Team
 ) -> str:
     from ablate.track.address import visible_uri
 

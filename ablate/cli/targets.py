@@ -81,9 +81,7 @@ def print_target(
     print_line(
         f"designs, until the widest simultaneous interval is within ±{100 * target:g} % (parity trials come on top):"
     )
-    print_table(
-        ("design", "answers", "trials a block", "blocks", "trials", "time", "cost"), map(_cost_row, costs)
-    )
+    print_table(("design", "answers", "trials a block", "blocks", "trials", "time", "cost"), map(_cost_row, costs))
     print_line(advice)
 
 
@@ -94,9 +92,7 @@ def _trials(loaded: LoadedStudy) -> list:  # type: ignore[type-arg]
     return [Trial(record=record, folder=folder) for folder, record in read_records(loaded.paths.records)]
 
 
-def _costs(
-    loaded: LoadedStudy, noise: Noise, target: float, price_per_hour: float | None
-) -> Iterator[DesignCost]:
+def _costs(loaded: LoadedStudy, noise: Noise, target: float, price_per_hour: float | None) -> Iterator[DesignCost]:
     """One row per kind of design that the study's optimizations allow."""
     from ablate.analysis.target import blocks_of_design
     from ablate.design.cells import make_design
@@ -134,9 +130,7 @@ def _advice(loaded: LoadedStudy, costs: list[DesignCost]) -> str:
     """When a fraction is enough; from the pairs measured so far where there are any."""
     by_kind = {cost.design: cost for cost in costs}
     if "fraction" not in by_kind:
-        return (
-            "a fraction saves nothing here: fewer than 4 optimizations act in compiled cells, the factorial is small"
-        )
+        return "a fraction saves nothing here: fewer than 4 optimizations act in compiled cells, the factorial is small"
     half, whole = by_kind["fraction"], by_kind["factorial"]
     saved = f"{half.trials_per_block} instead of {whole.trials_per_block} trials a block"
     rule = (

@@ -53,9 +53,7 @@ def worker(
     from ablate.run.progress import PlainProgress
     from ablate.run.study import run_study
 
-    loaded = first_look(
-        load_study(spec, runs=runs, reports=REPORTS, blocks=blocks, workloads=workload, device=device)
-    )
+    loaded = first_look(load_study(spec, runs=runs, reports=REPORTS, blocks=blocks, workloads=workload, device=device))
     outcome = run_study(
         loaded.study,
         loaded.design,

@@ -67,9 +67,7 @@ class OptimizationInfo:
     def __post_init__(self) -> None:
         for level in (self.on, *self.off.values(), *self.emulations):
             if level not in self.levels:
-                raise ValueError(
-                    f"optimization {self.name}: level {level!r} is not one of {list(self.levels)}"
-                )
+                raise ValueError(f"optimization {self.name}: level {level!r} is not one of {list(self.levels)}")
         if "today" not in self.off:
             raise ValueError(f"optimization {self.name}: off needs at least the meaning 'today'")
 

@@ -28,9 +28,7 @@ def training_code() -> str:
     Of an installed plug-in these are its module and the version of its distribution.
     """
     root = Path(__file__).parents[1]
-    files = {
-        path.relative_to(root).as_posix(): path for folder in TRAINS for path in (root / folder).rglob("*.py")
-    }
+    files = {path.relative_to(root).as_posix(): path for folder in TRAINS for path in (root / folder).rglob("*.py")}
     for entry in (entry for group in PLUG_INS for entry in entry_points(group=group)):
         found = importlib.util.find_spec(entry.module)
         if found is not None and found.origin is not None:

@@ -51,9 +51,7 @@ def find_module(kind: Kind, name: str, path: str | Path | None = None) -> Module
         return load_outside(kind, Path(path))
     modules = load_kind(kind)
     if name not in modules:
-        raise UserError(
-            f"no installed entry of {kind} is called {name!r}; there are {', '.join(sorted(modules))}"
-        )
+        raise UserError(f"no installed entry of {kind} is called {name!r}; there are {', '.join(sorted(modules))}")
     return modules[name]
 
 
@@ -88,9 +86,7 @@ def load_folder(package_name: str) -> dict[str, ModuleType]:
         module = importlib.import_module(f"{package_name}.{path.stem}")
         name = module.INFO.name
         if name in modules:
-            raise UserError(
-                f"{path} and {modules[name].__file__} are both called {name!r}; rename one of them"
-            )
+            raise UserError(f"{path} and {modules[name].__file__} are both called {name!r}; rename one of them")
         modules[name] = module
     return modules
 
@@ -103,9 +99,7 @@ def load_entry_points(group: str) -> dict[str, ModuleType]:
     """
     modules: dict[str, ModuleType] = {}
     for entry in entry_points(group=group):
-        where = (
-            f"entry point {entry.value} of {entry.dist.name if entry.dist else 'an installed distribution'}"
-        )
+        where = f"entry point {entry.value} of {entry.dist.name if entry.dist else 'an installed distribution'}"
         try:
             module = entry.load()
         except (ImportError, AttributeError) as error:
@@ -152,9 +146,7 @@ def has_info(text: str, filename: str) -> bool:
     if "INFO" not in text:
         return False
     for statement in ast.parse(text, filename).body:
-        targets = (
-            statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
-        )
+        targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
         if any(isinstance(target, ast.Name) and target.id == "INFO" for target in targets):
             return True
     return False
@@ -172,9 +164,7 @@ def _execute(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:  # somebody else's file can raise anything
         del sys.modules[name]
-        lines = [
-            frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)
-        ]
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
         where = f"{path}:{lines[-1]}" if lines else str(path)
         raise UserError(f"{where} fails when imported: {type(error).__name__}: {error}") from error
     return module

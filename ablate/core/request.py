@@ -21,6 +21,7 @@ from ablate.core.record import CacheState
 
 EXIT_DISK = 74  # EX_IOERR
 
+
 @dataclass(frozen=True, kw_only=True)
 class TrialRequest:
     """One trial to execute.

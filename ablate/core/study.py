@@ -226,8 +226,19 @@ class Study:
         and the sentences of the optimizations. More blocks or workloads, or the other half of a fraction, extend a
         study; anything else is another study, an edited outside file included.
         """
-        ignored = {"question", "claim", "workloads", "blocks", "tracking_uri", "spec_path", "spec_text", "equivalence",
-                   "trial_timeout_s", "sequential", "ledger"}
+        ignored = {
+            "question",
+            "claim",
+            "workloads",
+            "blocks",
+            "tracking_uri",
+            "spec_path",
+            "spec_text",
+            "equivalence",
+            "trial_timeout_s",
+            "sequential",
+            "ledger",
+        }
         content: dict[str, Any] = {k: v for k, v in to_dict(self).items() if k not in ignored}
         content["design"] = "factorial" if self.design == "fraction" else self.design  # a half extends to the whole
         content["factors"] = [[f.name, f.off, f.on, f.setting, f.digest] for f in self.factors]

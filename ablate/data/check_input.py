@@ -79,11 +79,7 @@ def declared_columns(data: LoadedDataset) -> Iterator[tuple[str, pd.DataFrame, t
         yield name, frame, (spec.pkey, spec.time_col, *spec.fkeys)
     for (task, split), frame in data.labels.items():
         m = data.tasks[task]
-        yield (
-            f"{task}/{split}",
-            frame,
-            (m.time_col, m.entity_col, m.src_entity_col, m.dst_entity_col, m.target_col),
-        )
+        yield (f"{task}/{split}", frame, (m.time_col, m.entity_col, m.src_entity_col, m.dst_entity_col, m.target_col))
 
 
 def foreign_keys(data: LoadedDataset) -> Iterator[tuple[str, pd.Series, str]]:

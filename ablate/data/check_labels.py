@@ -11,9 +11,7 @@ _NUM_SEEDS = 2
 _TOLERANCE = 1e-6  # of a sum of prices
 
 
-def label_problem(
-    sales: pd.DataFrame, task: str, labels: pd.DataFrame, num_articles: int
-) -> tuple[str | None, int]:
+def label_problem(sales: pd.DataFrame, task: str, labels: pd.DataFrame, num_articles: int) -> tuple[str | None, int]:
     """Recompute all labels at two random seed times (the same ones on every call) and compare.
 
     Rows in (seed - 7 d, seed] decide which customers user-churn asks about; only rows in (seed, seed + 7 d]

@@ -93,8 +93,9 @@ def _make_graph(folder: Path, dataset: Any, types: Mapping[str, Mapping[str, str
     _write_graph(folder, data, sort_all_columns(data), col_stats)
 
 
-def _write_graph(folder: Path, data: HeteroData, columns: Mapping[EdgeType, Columns], col_stats: Mapping[str, Any]
-                 ) -> None:
+def _write_graph(
+    folder: Path, data: HeteroData, columns: Mapping[EdgeType, Columns], col_stats: Mapping[str, Any]
+) -> None:
     """Write tensors, JSON and their digests into a new folder, then move it into place in one step."""
     partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
@@ -107,8 +108,13 @@ def _write_graph(folder: Path, data: HeteroData, columns: Mapping[EdgeType, Colu
             torch.save(tensors, stream)
             stream.flush()
             os.fsync(stream.fileno())
-        meta = {"tables": tables, "edges": [list(e) for e in data.edge_types], "stats": _pack_stats(col_stats),
-                "size": (partial / "tensors.pt").stat().st_size, "digest": file_digest(partial / "tensors.pt")}
+        meta = {
+            "tables": tables,
+            "edges": [list(e) for e in data.edge_types],
+            "stats": _pack_stats(col_stats),
+            "size": (partial / "tensors.pt").stat().st_size,
+            "digest": file_digest(partial / "tensors.pt"),
+        }
         write_durably(partial / DESCRIPTION, json.dumps(meta))
         write_durably(partial / DIGEST_OF_DESCRIPTION, file_digest(partial / DESCRIPTION))
         if folder.exists():
@@ -151,7 +157,8 @@ def _read_graph(folder: Path) -> tuple[HeteroData, dict[EdgeType, Columns], dict
             if entry["multi"]:
                 num_rows, num_cols = entry["shape"]
                 features[torch_frame.stype(kind)] = MultiEmbeddingTensor(
-                    num_rows, num_cols, tensors[f"{key}/values"], tensors[f"{key}/offset"])
+                    num_rows, num_cols, tensors[f"{key}/values"], tensors[f"{key}/offset"]
+                )
             else:
                 features[torch_frame.stype(kind)] = tensors[key]
         columns = {torch_frame.stype(kind): entry["columns"] for kind, entry in kinds.items()}
@@ -166,8 +173,12 @@ def _read_graph(folder: Path) -> tuple[HeteroData, dict[EdgeType, Columns], dict
 
 
 def _pack_stats(col_stats: Mapping[str, Any]) -> dict[str, Any]:
-    return {table: {column: {kind.value: _plain(value) for kind, value in stats.items()}
-                    for column, stats in columns.items()} for table, columns in col_stats.items()}
+    return {
+        table: {
+            column: {kind.value: _plain(value) for kind, value in stats.items()} for column, stats in columns.items()
+        }
+        for table, columns in col_stats.items()
+    }
 
 
 def _plain(value: Any) -> Any:
@@ -182,5 +193,10 @@ def _unpack_stats(packed: Mapping[str, Any]) -> dict[str, Any]:
     def unpack(value: Any) -> Any:
         return torch.tensor(value["tensor"]) if isinstance(value, dict) else value
 
-    return {table: {column: {StatType(kind): unpack(value) for kind, value in stats.items()}
-                    for column, stats in columns.items()} for table, columns in packed.items()}
+    return {
+        table: {
+            column: {StatType(kind): unpack(value) for kind, value in stats.items()}
+            for column, stats in columns.items()
+        }
+        for table, columns in packed.items()
+    }

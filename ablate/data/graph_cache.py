@@ -60,8 +60,11 @@ def is_known_lookalike(source: DataSource) -> bool:
     """Whether the look-alike is there, of this version, with the files whose digest was taken before."""
     folder = lookalike_folder(source)
     marker = read_marker(folder)
-    return (marker is not None and is_marked(marker, lookalike_scale(source), source.seed)
-            and _remembered(folder) is not None)
+    return (
+        marker is not None
+        and is_marked(marker, lookalike_scale(source), source.seed)
+        and _remembered(folder) is not None
+    )
 
 
 def column_types(dataset_name: str) -> dict[str, dict[str, str]]:
@@ -87,8 +90,11 @@ def column_types(dataset_name: str) -> dict[str, dict[str, str]]:
 
 def memo_of(root: Path) -> Path:
     """Where the digest of a dataset folder is remembered, by names, sizes and times of change of its files."""
-    stamps = [(str(path.relative_to(root)), path.stat().st_size, path.stat().st_mtime_ns)
-              for path in sorted(root.rglob("*")) if path.suffix in {".yaml", ".parquet"}]
+    stamps = [
+        (str(path.relative_to(root)), path.stat().st_size, path.stat().st_mtime_ns)
+        for path in sorted(root.rglob("*"))
+        if path.suffix in {".yaml", ".parquet"}
+    ]
     stamp = hashlib.blake2b(json.dumps([str(root), stamps]).encode(), digest_size=16).hexdigest()
     return cache_folder() / "digests" / stamp
 

@@ -96,7 +96,7 @@ def permute_labels(seeds: Seeds, seed: int) -> Seeds:
     if seeds.targets is not None:
         return replace(seeds, targets=seeds.targets[order])
     assert seeds.offsets is not None and seeds.destinations is not None
-    lists = [seeds.destinations[seeds.offsets[i]:seeds.offsets[i + 1]] for i in order.tolist()]
+    lists = [seeds.destinations[seeds.offsets[i] : seeds.offsets[i + 1]] for i in order.tolist()]
     offsets = torch.zeros(len(lists) + 1, dtype=torch.int64)
     offsets[1:] = torch.tensor([len(item) for item in lists]).cumsum(0)
     return replace(seeds, offsets=offsets, destinations=torch.cat(lists))

@@ -48,7 +48,8 @@ def draw_link_batches(
     counts = offsets[rows + 1] - offsets[rows]
     picks = offsets[rows] + (generator.random(rows.shape) * counts).astype(np.int64)
     return LinkBatches(
-        rows=rows, positives=destinations[picks],
+        rows=rows,
+        positives=destinations[picks],
         negatives=generator.integers(0, num_destinations, size=rows.shape, dtype=np.int64),
     )
 

@@ -19,15 +19,7 @@ import pyarrow as pa
 
 from ablate.core.errors import UserError
 from ablate.data.alone import alone
-from ablate.data.lookalike_marker import (
-    GENERATOR,
-    MARKER,
-    Marker,
-    damaged_files,
-    file_sha256,
-    is_marked,
-    read_marker,
-)
+from ablate.data.lookalike_marker import GENERATOR, MARKER, Marker, damaged_files, file_sha256, is_marked, read_marker
 from ablate.data.lookalike_sales import Baskets, DaySales, simulate_sales
 from ablate.data.lookalike_tables import NUM_DAYS, make_articles, make_customers, num_departments
 from ablate.data.lookalike_tasks import (

@@ -53,11 +53,7 @@ class DaySales:
 
 
 def simulate_sales(
-    customers: Customers,
-    articles: Articles,
-    num_rows: int,
-    rng: np.random.Generator,
-    baskets: Baskets = Baskets(),
+    customers: Customers, articles: Articles, num_rows: int, rng: np.random.Generator, baskets: Baskets = Baskets()
 ) -> Iterator[DaySales]:
     """Yield the sales of every day from 2019-09-07 to 2020-09-21.
 

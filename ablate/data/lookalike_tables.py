@@ -127,9 +127,7 @@ def _product_types(
     stray = rng.choice(len(shares), len(department), p=shares)
     group = np.where(rng.random(len(department)) < 0.85, main_group[department], stray)
     first, count = np.unique(types.group, return_index=True)[1], np.bincount(types.group)
-    rank = np.floor(count[group] * rng.random(len(group)) ** 1.8).astype(
-        np.int64
-    )  # few types dominate a group
+    rank = np.floor(count[group] * rng.random(len(group)) ** 1.8).astype(np.int64)  # few types dominate a group
     return first[group] + rank
 
 
@@ -155,12 +153,8 @@ def _appearance_columns(num_articles: int, rng: np.random.Generator) -> dict[str
     columns: dict[str, np.ndarray] = {}
     colour = _skewed(len(words.COLOUR_GROUPS), num_articles, rng)
     is_unknown = colour == len(words.COLOUR_GROUPS) - 1
-    value = np.where(
-        rng.random(num_articles) < 0.6, colour // len(words.HUES) * 2, rng.integers(0, 7, num_articles)
-    )
-    master = np.where(
-        rng.random(num_articles) < 0.9, colour % len(words.HUES), rng.integers(0, 19, num_articles)
-    )
+    value = np.where(rng.random(num_articles) < 0.6, colour // len(words.HUES) * 2, rng.integers(0, 7, num_articles))
+    master = np.where(rng.random(num_articles) < 0.9, colour % len(words.HUES), rng.integers(0, 19, num_articles))
     books = (
         ("graphical_appearance", "no", words.APPEARANCES, 1_010_001, _skewed(30, num_articles, rng)),
         ("colour_group", "code", words.COLOUR_GROUPS, 1, colour),
@@ -179,9 +173,7 @@ def _department_columns(department: np.ndarray, departments: int) -> dict[str, n
     section = np.arange(departments) * num_sections // departments  # [D]
     ends = np.cumsum([share for *_, share in words.INDEXES])
     index_of_section = np.searchsorted(ends, (np.arange(num_sections) + 0.5) / num_sections)
-    code, name, group_no, group = (
-        np.array(v, dtype=object) for v in list(zip(*words.INDEXES, strict=True))[:4]
-    )
+    code, name, group_no, group = (np.array(v, dtype=object) for v in list(zip(*words.INDEXES, strict=True))[:4])
     index = index_of_section[section][department]
     garment = np.arange(departments) * 8 % len(words.GARMENT_GROUPS)
     return {
@@ -240,9 +232,7 @@ def make_customers(num_customers: int, departments: int, rng: np.random.Generato
 
 def _customer_table(log_rate: np.ndarray, age: np.ndarray, rng: np.random.Generator) -> pa.Table:
     count = len(age)
-    loyalty = 0.5 * log_rate + rng.normal(
-        size=count
-    )  # what the club columns have in common: loyal customers buy more
+    loyalty = 0.5 * log_rate + rng.normal(size=count)  # what the club columns have in common: loyal customers buy more
     news = _shares(loyalty, (("Regularly", 0.348), ("Monthly", 0.0006), ("NONE", 0.64), (None, 0.012)))
     status = _shares(
         0.3 * log_rate + rng.normal(size=count),
@@ -282,9 +272,7 @@ def _shares(score: np.ndarray, values: tuple[tuple[str | None, float], ...]) -> 
 def _postal_codes(count: int, rng: np.random.Generator) -> np.ndarray:
     """64 hexadecimal digits per customer; 352899 of 1371980 distinct, one code for 8.8 % of the customers."""
     num_codes = max(1, round(count * 352_899 / 1_371_980))
-    codes = np.array(
-        [hashlib.sha256(f"postal code {i}".encode()).hexdigest() for i in range(num_codes)], dtype=object
-    )
+    codes = np.array([hashlib.sha256(f"postal code {i}".encode()).hexdigest() for i in range(num_codes)], dtype=object)
     others = np.floor(num_codes * rng.random(count - num_codes) ** 1.5).astype(np.int64)
     others[: round(0.088 * count)] = 0
     return codes[rng.permutation(np.concatenate([np.arange(num_codes), others]))]
@@ -300,7 +288,5 @@ def _tastes(age: np.ndarray, departments: int, rng: np.random.Generator) -> np.n
     taste = np.empty((len(age), len(TASTE_WEIGHTS)), dtype=np.int64)
     for p in range(_NUM_PERSONAS):
         rows = np.flatnonzero(persona == p)
-        taste[rows] = np.searchsorted(
-            ends[p], rng.random((len(rows), taste.shape[1])) * ends[p, -1], side="right"
-        )
+        taste[rows] = np.searchsorted(ends[p], rng.random((len(rows), taste.shape[1])) * ends[p, -1], side="right")
     return np.minimum(taste, departments - 1)

@@ -87,9 +87,7 @@ def dataset_manifest(scale: str) -> DatasetManifest:
         tables={
             "article": TableSpec(pkey="article_id"),
             "customer": TableSpec(pkey="customer_id"),
-            "transactions": TableSpec(
-                time_col="t_dat", fkeys={"customer_id": "customer", "article_id": "article"}
-            ),
+            "transactions": TableSpec(time_col="t_dat", fkeys={"customer_id": "customer", "article_id": "article"}),
         },
     )
 
@@ -167,11 +165,7 @@ def _churn(seed: int, before: WeekSales, after: WeekSales) -> pa.Table:
     customer = np.unique(before.customer)
     churn = ~np.isin(customer, after.customer)
     return pa.table(
-        {
-            "timestamp": _seed_column(seed, len(customer)),
-            "customer_id": customer,
-            "churn": churn.astype(np.int64),
-        }
+        {"timestamp": _seed_column(seed, len(customer)), "customer_id": customer, "churn": churn.astype(np.int64)}
     )
 
 

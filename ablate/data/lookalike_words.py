@@ -37,27 +37,7 @@ PRODUCT_TYPES: dict[str, str] = {
     "Underwear/nightwear": "Slip dress,Lounge set,Kimono",
     "Unknown": "Unknown",
 }
-PRODUCT_GROUP_SHARES = (
-    40,
-    18,
-    12,
-    10.5,
-    5.2,
-    5,
-    3,
-    2.3,
-    1.8,
-    0.2,
-    0.5,
-    0.3,
-    0.1,
-    0.2,
-    0.1,
-    0.2,
-    0.1,
-    0.2,
-    0.3,
-)
+PRODUCT_GROUP_SHARES = (40, 18, 12, 10.5, 5.2, 5, 3, 2.3, 1.8, 0.2, 0.5, 0.3, 0.1, 0.2, 0.1, 0.2, 0.1, 0.2, 0.3)
 
 # index_code, index_name, index_group_no, index_group_name, share of the departments.
 INDEXES = (
@@ -76,11 +56,7 @@ INDEXES = (
 HUES = _comma_list(
     "Black,White,Blue,Grey,Pink,Red,Beige,Green,Khaki green,Yellow,Orange,Brown,Gold,Turquoise,Purple,Mole"
 )
-COLOUR_GROUPS = (
-    *tuple(shade + hue for shade in ("", "Dark ", "Light ") for hue in HUES),
-    "Transparent",
-    "Unknown",
-)
+COLOUR_GROUPS = (*tuple(shade + hue for shade in ("", "Dark ", "Light ") for hue in HUES), "Transparent", "Unknown")
 COLOUR_VALUES = ("Dark", "Dusty Light", "Light", "Medium Dusty", "Bright", "Medium", "Undefined", "Unknown")
 COLOUR_MASTERS = (*HUES, "Bluish Green", "Yellowish Green", "undefined", "Unknown")
 APPEARANCES = _comma_list(

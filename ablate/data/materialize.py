@@ -63,8 +63,10 @@ def materialize(
         for key, parent in table.fkey_col_to_pkey_table.items():
             edges = foreign_key_edges(table.df[key])
             if edges[0].numel() and not 0 <= int(edges[0][1].min()) <= int(edges[0][1].max()) < lengths[parent]:
-                raise UserError(f"{name}.{key} of {dataset.dataset_dir} names rows that table {parent} does not have; "
-                                "`ablate data check` says how many")
+                raise UserError(
+                    f"{name}.{key} of {dataset.dataset_dir} names rows that table {parent} does not have; "
+                    "`ablate data check` says how many"
+                )
             data[name, f"f2p_{key}", parent].edge_index = edges[0]
             data[parent, f"rev_f2p_{key}", name].edge_index = edges[1]
     data.validate()
@@ -77,11 +79,11 @@ def convert_table(frame: pd.DataFrame, kinds: Mapping[str, stype], rows_per_slic
     stats: Stats = {column: column_stats(frame[column], kind) for column, kind in kinds.items()}
     whole: TensorFrame | None = None
     for start in range(0, len(frame), rows_per_slice):
-        rows = frame.iloc[start:start + rows_per_slice].reset_index(drop=True)
+        rows = frame.iloc[start : start + rows_per_slice].reset_index(drop=True)
         part = Dataset(rows, dict(kinds), col_to_text_embedder_cfg=embedder).materialize(col_stats=stats).tensor_frame
         whole = _allocate(part, len(frame)) if whole is None else whole
         for kind, feature in part.feat_dict.items():
-            _values(whole.feat_dict[kind])[start:start + len(rows)] = _values(feature)
+            _values(whole.feat_dict[kind])[start : start + len(rows)] = _values(feature)
     assert whole is not None, "a table has rows"
     return whole, stats
 

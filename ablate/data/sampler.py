@@ -45,8 +45,9 @@ class NativeSampler(BaseSampler):
         columns: Sorted columns of every edge type; worked out when they are not given.
     """
 
-    def __init__(self, data: HeteroData, num_neighbors: Sequence[int],
-                 columns: Mapping[EdgeType, Columns] | None = None) -> None:
+    def __init__(
+        self, data: HeteroData, num_neighbors: Sequence[int], columns: Mapping[EdgeType, Columns] | None = None
+    ) -> None:
         try:
             from sdm_relational_engine.relationallib import NeighborSampler as Native
         except ImportError as error:

@@ -94,8 +94,7 @@ def coerce_times(frame: pd.DataFrame, where: str) -> pd.DataFrame:
         low, high = nanoseconds.min(), nanoseconds.max()
         if pd.notna(low) and not (low >= OLDEST and high <= NEWEST):
             raise UserError(
-                f"{where}.{name} reaches from {low} to {high}: a wrong time unit? "
-                "expected times between 2000 and 2035"
+                f"{where}.{name} reaches from {low} to {high}: a wrong time unit? expected times between 2000 and 2035"
             )
         changed[name] = nanoseconds
     return frame.assign(**changed) if changed else frame

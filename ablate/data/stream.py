@@ -71,7 +71,9 @@ class SubgraphSampler:
         """Join sampled ids with their features."""
         if node_type not in self._loaders:
             self._loaders[node_type] = NodeLoader(
-                self._data, self._sampler, input_nodes=(node_type, torch.empty(0, dtype=torch.long)),
+                self._data,
+                self._sampler,
+                input_nodes=(node_type, torch.empty(0, dtype=torch.long)),
                 filter_per_worker=True,
             )
         batch = self._loaders[node_type].filter_fn(output)
@@ -148,8 +150,13 @@ class BatchDataset(Dataset[Batch]):
         """Memory of the kept ids and edges in GiB, None when nothing is kept."""
         if self._kept is None:
             return None
-        arrays = (array for outputs in self._kept for output in outputs for kind in ("node", "row", "col", "batch")
-                  for array in getattr(output, kind).values())
+        arrays = (
+            array
+            for outputs in self._kept
+            for output in outputs
+            for kind in ("node", "row", "col", "batch")
+            for array in getattr(output, kind).values()
+        )
         return sum(array.numel() * array.element_size() for array in arrays) / BYTES_PER_GIB
 
     def _sample(self, parts: tuple[Part, ...]) -> list[Any]:
@@ -191,7 +198,11 @@ class BatchStream:
     def __init__(self, dataset: BatchDataset, steps_per_epoch: int, options: LoaderOptions, *, pin: bool) -> None:
         self._steps_per_epoch = steps_per_epoch
         self._loader = DataLoader(
-            dataset, batch_size=None, shuffle=False, num_workers=options.num_workers, pin_memory=pin,
+            dataset,
+            batch_size=None,
+            shuffle=False,
+            num_workers=options.num_workers,
+            pin_memory=pin,
             generator=torch.Generator().manual_seed(0),
         )
         self._batches: Iterator[Batch] | None = None

@@ -33,11 +33,7 @@ def named_cells(study: Study) -> dict[str, Cell]:
         Cell by arm name. Several names may stand for one setting, e.g. `naive` and `without-x` when only x varies.
     """
     names = [f.name for f in study.varying]
-    cells = {
-        "eager": eager_cell(study),
-        "naive": compiled_cell(study, []),
-        "full": compiled_cell(study, names),
-    }
+    cells = {"eager": eager_cell(study), "naive": compiled_cell(study, []), "full": compiled_cell(study, names)}
     singles = {f"with-{name}": compiled_cell(study, [name]) for name in names}
     singles |= {f"without-{name}": compiled_cell(study, set(names) - {name}) for name in names}
     ladder = {f"ladder-{k}": compiled_cell(study, names[:k]) for k in range(1, len(names) + 1)}

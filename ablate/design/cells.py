@@ -52,9 +52,7 @@ def _cells(study: Study, arms: Mapping[str, Cell]) -> list[Cell]:
     else:
         cells = [arms["eager"], arms["naive"], arms["full"]]
     if study.design == "factorial":
-        cells += [
-            compiled_cell(study, on) for size in range(len(names) + 1) for on in combinations(names, size)
-        ]
+        cells += [compiled_cell(study, on) for size in range(len(names) + 1) for on in combinations(names, size)]
         cells += [arms[f"eager-with-{f.name}"] for f in acting_in_eager(study)]
         cells += [arms["eager-again"], arms["full-again"]]
     elif study.design == "fraction":

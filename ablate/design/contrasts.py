@@ -72,10 +72,7 @@ def order_contrasts(study: Study, design: Design) -> dict[str, tuple[Contrast, .
     found = {}
     for name in lattice.acting:
         others = [other for other in lattice.acting if other != name]
-        steps = (
-            lattice.contrast("ladder", name, difference(before, before | {name}))
-            for before in subsets_of(others)
-        )
+        steps = (lattice.contrast("ladder", name, difference(before, before | {name})) for before in subsets_of(others))
         found[name] = tuple(step for step in steps if isinstance(step, Contrast))
     return found
 
@@ -95,9 +92,7 @@ def _references(lattice: Lattice) -> Iterator[Contrast | Refusal]:
         compiled = lattice.compiled.get(switched_on)
         if eager is None or compiled is None:
             needed = {"eager": eager, lattice.cell_name(switched_on): compiled}
-            yield Refusal(
-                kind=kind, subject="", missing=tuple(name for name, key in needed.items() if key is None)
-            )
+            yield Refusal(kind=kind, subject="", missing=tuple(name for name, key in needed.items() if key is None))
         else:
             yield make_contrast(kind, "", {eager: Fraction(1), compiled: Fraction(-1)})
 
@@ -108,9 +103,7 @@ def _attributions(lattice: Lattice) -> Iterator[Contrast | Refusal]:
     yield from _game(lattice, "layer", layers_of(lattice.factors))
 
 
-def _game(
-    lattice: Lattice, kind: ContrastKind, players: Mapping[str, Subset]
-) -> Iterator[Contrast | Refusal]:
+def _game(lattice: Lattice, kind: ContrastKind, players: Mapping[str, Subset]) -> Iterator[Contrast | Refusal]:
     """Shapley values of a game; players that cannot act are dummies and leave the others' values as they are."""
     acting = {name: members & lattice.active for name, members in players.items() if members & lattice.active}
     needed = 2 ** len(acting)
@@ -123,9 +116,7 @@ def _game(
             yield lattice.contrast(kind, name, shapley_weights(coalitions, list(acting).index(name)))
         else:
             present = sum(1 for subset in lattice.compiled if _is_union(subset, coalitions))
-            yield Refusal(
-                kind=kind, subject=name, missing=lattice.missing_of(_unions(coalitions), needed - present)
-            )
+            yield Refusal(kind=kind, subject=name, missing=lattice.missing_of(_unions(coalitions), needed - present))
 
 
 def _interactions(lattice: Lattice) -> Iterator[Contrast | Refusal]:
@@ -190,9 +181,7 @@ def _eager_optimizations(lattice: Lattice) -> Iterator[Contrast | Refusal]:
             missing = tuple(cell for cell, key in needed.items() if key is None)
             yield Refusal(kind="eager-optimization", subject=name, missing=missing)
         else:
-            yield make_contrast(
-                "eager-optimization", name, {reference: Fraction(1), switched: Fraction(-1)}
-            )
+            yield make_contrast("eager-optimization", name, {reference: Fraction(1), switched: Fraction(-1)})
 
 
 def _pairs(lattice: Lattice) -> Iterator[Contrast | Refusal]:

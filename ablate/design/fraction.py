@@ -37,8 +37,7 @@ def acting_names(study: Study) -> tuple[str, ...]:
     return tuple(
         f.name
         for f in study.varying
-        if f.on != f.off
-        and f.info.acts_in(execution="compiled", compile_step=study.compile_step, device=study.device)
+        if f.on != f.off and f.info.acts_in(execution="compiled", compile_step=study.compile_step, device=study.device)
     )
 
 
@@ -56,9 +55,7 @@ def alias_table(names: Sequence[str]) -> tuple[Alias, ...]:
     for word in words:
         if word not in seen:
             seen |= {word, every - word}
-            found.append(
-                Alias(reported=_joined(word, names), together_with=(_joined(every - word, names),))
-            )
+            found.append(Alias(reported=_joined(word, names), together_with=(_joined(every - word, names),)))
     return tuple(found)
 
 

@@ -85,9 +85,7 @@ class Lattice:
     def names(self) -> tuple[str, ...]:
         return tuple(f.name for f in self.factors)
 
-    def contrast(
-        self, kind: ContrastKind, subject: str, weights: Weights, *, assumes: str = ""
-    ) -> Contrast | Refusal:
+    def contrast(self, kind: ContrastKind, subject: str, weights: Weights, *, assumes: str = "") -> Contrast | Refusal:
         """Add up the weights of the compiled cells that share an effective key."""
         by_key: dict[str, Fraction] = {}
         missing: list[str] = []
@@ -140,9 +138,7 @@ def switched_on_in(study: Study, designed: DesignedCell, active: Subset) -> Subs
     return frozenset(switched_on)
 
 
-def make_contrast(
-    kind: ContrastKind, subject: str, weights: Mapping[str, Fraction], *, assumes: str = ""
-) -> Contrast:
+def make_contrast(kind: ContrastKind, subject: str, weights: Mapping[str, Fraction], *, assumes: str = "") -> Contrast:
     """A contrast without its zero weights; one that has no other is 0 by construction."""
     kept = {key: float(weight) for key, weight in weights.items() if weight}
     why_inert = None if kept else INERT

@@ -33,9 +33,7 @@ def resolve_windows(equivalence: Equivalence, num_steps: int) -> tuple[int, ...]
     return tuple(sorted(start for start in starts if start < num_steps))
 
 
-def plan_parity(
-    study: Study, cells: Sequence[DesignedCell], arms: Sequence[DesignedCell]
-) -> tuple[PlannedTrial, ...]:
+def plan_parity(study: Study, cells: Sequence[DesignedCell], arms: Sequence[DesignedCell]) -> tuple[PlannedTrial, ...]:
     """Plan the parity trials of a study, block by block and workload by workload, eager first in each.
 
     Args:

@@ -36,9 +36,7 @@ def plan_trials(study: Study, cells: tuple[DesignedCell, ...]) -> tuple[PlannedT
     )
 
 
-def _block_trials(
-    study: Study, workload: str, block: int, measured: tuple[DesignedCell, ...]
-) -> list[PlannedTrial]:
+def _block_trials(study: Study, workload: str, block: int, measured: tuple[DesignedCell, ...]) -> list[PlannedTrial]:
     generator = np.random.default_rng([study.seed, _stable_number(workload), block])
     trials = []
     for order, index in enumerate(generator.permutation(len(measured))):

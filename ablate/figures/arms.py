@@ -70,10 +70,7 @@ def draw(info: Info, axes: Sequence[Axes]) -> None:
         for row, item in enumerate(panel.rows):
             _draw_row(ax, row, item)
         style.name_rows(
-            ax,
-            [row.name for row in panel.rows],
-            greyed=[r.speedup is None for r in panel.rows],
-            first=not index,
+            ax, [row.name for row in panel.rows], greyed=[r.speedup is None for r in panel.rows], first=not index
         )
         ax.set_title(panel.title)
         ax.set_xlabel("speed-up against eager")
@@ -84,9 +81,7 @@ def describe(info: Info) -> str:
     """Every arm with its factor, in words."""
     parts = [
         f"{panel.title}: "
-        + ", ".join(
-            f"{r.name} {format_factor(r.speedup) if r.speedup else 'not measured'}" for r in panel.rows
-        )
+        + ", ".join(f"{r.name} {format_factor(r.speedup) if r.speedup else 'not measured'}" for r in panel.rows)
         for panel in info.panels
     ]
     return f"Speed-up of every arm of {info.workload} against eager. " + ". ".join(parts) + "."
@@ -98,10 +93,7 @@ def _row(arm: ArmSummary, response: Response) -> Row:
         return Row(name=arm.label, speedup=None)
     est = effect.estimate
     return Row(
-        name=arm.label,
-        speedup=est.speedup,
-        interval=est.interval,
-        per_block=tuple(map(math.exp, est.per_block)),
+        name=arm.label, speedup=est.speedup, interval=est.interval, per_block=tuple(map(math.exp, est.per_block))
     )
 
 
@@ -122,9 +114,7 @@ def _draw_row(ax: Axes, row: int, item: Row) -> None:
     color = style.FASTER if item.speedup >= 1 else style.SLOWER
     if item.interval is not None:
         ax.plot(item.interval, [row, row], color=color, linewidth=1.4, solid_capstyle="butt", zorder=3)
-    ax.scatter(
-        item.per_block, [row] * len(item.per_block), s=9, color=color, alpha=0.45, linewidths=0, zorder=4
-    )
+    ax.scatter(item.per_block, [row] * len(item.per_block), s=9, color=color, alpha=0.45, linewidths=0, zorder=4)
     ax.plot([item.speedup], [row], marker="D", markersize=4.5, color=color, markeredgecolor="white",
             markeredgewidth=0.5, zorder=5)  # fmt: skip
     ax.annotate(format_factor(item.speedup), (item.speedup, row), xytext=(0, 3.5), textcoords="offset points",

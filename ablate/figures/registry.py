@@ -47,7 +47,6 @@ def figure_modules() -> dict[str, FigureModule]:
         if "\ndef draw(" in path.read_text(encoding="utf-8")
     ]
     modules = {
-        name.replace("_", "-"): cast(FigureModule, importlib.import_module(f"ablate.figures.{name}"))
-        for name in names
+        name.replace("_", "-"): cast(FigureModule, importlib.import_module(f"ablate.figures.{name}")) for name in names
     }
     return dict(sorted(modules.items(), key=lambda item: item[1].ORDER))

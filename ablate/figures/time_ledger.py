@@ -13,11 +13,7 @@ from ablate.figures import style
 
 TITLE = "Where the time of the horizon goes"
 ORDER = 60
-PARTS = (
-    ("training", style.COLORS[0]),
-    ("waiting for batches", style.COLORS[8]),
-    ("compilation", style.COLORS[3]),
-)
+PARTS = (("training", style.COLORS[0]), ("waiting for batches", style.COLORS[8]), ("compilation", style.COLORS[3]))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,9 +51,7 @@ def info(results: Results, workload: str) -> Info | None:
     """Collect the trials of a workload in the order of the design; None when nothing was planned."""
     trials = [t for t in results.trials if t.workload == workload]
     arms = {a.effective_key: i for i, a in enumerate(a for a in results.arms if a.workload == workload)}
-    keys = sorted(
-        {t.effective_key: t for t in trials}.items(), key=lambda kt: (arms.get(kt[0], len(arms)), kt[1].name)
-    )
+    keys = sorted({t.effective_key: t for t in trials}.items(), key=lambda kt: (arms.get(kt[0], len(arms)), kt[1].name))
     if not keys:
         return None
     rows = {key: row for row, (key, _) in enumerate(keys[:MOST_ROWS])}
@@ -68,8 +66,7 @@ def info(results: Results, workload: str) -> Info | None:
         panels=(
             Panel(title="steady epoch", dots=tuple(d for d in steady if d)),
             Panel(
-                title=f"horizon of {results.study.timing.horizon_epochs} epochs",
-                dots=tuple(d for d in horizon if d),
+                title=f"horizon of {results.study.timing.horizon_epochs} epochs", dots=tuple(d for d in horizon if d)
             ),
         ),
         num_hidden=max(len(keys) - MOST_ROWS, 0),
@@ -124,9 +121,7 @@ def _dot(rows: dict[str, int], trial: TrialRow, seconds: float | None) -> Dot | 
     if not trial.completed or not style.finite([seconds]):
         return None
     assert seconds is not None
-    return Dot(
-        row=rows[trial.effective_key], block=trial.block, seconds=seconds, filled=trial.cache == "warm"
-    )
+    return Dot(row=rows[trial.effective_key], block=trial.block, seconds=seconds, filled=trial.cache == "warm")
 
 
 def _alike(panel: Panel) -> dict[tuple[int, bool], list[Dot]]:
@@ -156,9 +151,7 @@ def _color(info: Info, block: int) -> str:
 
 def _legend(info: Info) -> list[Line2D]:
     handles = [
-        Line2D(
-            [], [], marker="o", linestyle="", markersize=4, color=_color(info, block), label=f"block {block}"
-        )
+        Line2D([], [], marker="o", linestyle="", markersize=4, color=_color(info, block), label=f"block {block}")
         for block in info.blocks[:10]
     ]
     ring = {"marker": "o", "linestyle": "", "markersize": 4, "color": style.INK}

@@ -79,9 +79,7 @@ def draw(info: Info, axes: Sequence[Axes]) -> None:
         style.factor_axis(ax, edges)
         for row, step in enumerate(panel.steps):
             _draw_step(ax, row, step, panel.steps[row + 1].start if row + 1 < len(panel.steps) else None)
-        style.name_rows(
-            ax, [s.name for s in panel.steps], greyed=[s.greyed for s in panel.steps], first=not index
-        )
+        style.name_rows(ax, [s.name for s in panel.steps], greyed=[s.greyed for s in panel.steps], first=not index)
         ax.set_title(panel.title)
         starred = any(step.name.endswith("*") for step in panel.steps)
         note = "; * off is an emulation" if starred else ""

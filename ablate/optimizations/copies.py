@@ -22,9 +22,7 @@ INFO = OptimizationInfo(
     requires=("cuda",),
     expectations=(
         Expectation(
-            counter="syncs_per_step",
-            direction="fewer",
-            sentence="a training step does not wait for its copies",
+            counter="syncs_per_step", direction="fewer", sentence="a training step does not wait for its copies"
         ),
     ),
     source="PyTorch, pin_memory and non_blocking tutorial",

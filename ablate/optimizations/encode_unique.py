@@ -20,13 +20,7 @@ INFO = OptimizationInfo(
     off={"today": "every", "guide": "every"},
     numerics="training",
     requires=(),
-    expectations=(
-        Expectation(
-            counter="encoded_rows",
-            direction="fewer",
-            sentence="the encoders see fewer rows",
-        ),
-    ),
+    expectations=(Expectation(counter="encoded_rows", direction="fewer", sentence="the encoders see fewer rows"),),
     source="Measured on the reference GNN: benchmarks/encode_unique",
 )
 

@@ -21,11 +21,7 @@ INFO = OptimizationInfo(
     numerics="identical",
     requires=(),
     expectations=(
-        Expectation(
-            counter="syncs_per_step",
-            direction="fewer",
-            sentence="a training step reads no loss back",
-        ),
+        Expectation(counter="syncs_per_step", direction="fewer", sentence="a training step reads no loss back"),
     ),
     source="NVIDIA and Kumo, Optimize PyG with torch.compile (April 2025): avoid device synchronizations",
 )

@@ -21,9 +21,7 @@ INFO = OptimizationInfo(
     requires=(),
     expectations=(
         Expectation(
-            counter="syncs_per_step",
-            direction="fewer",
-            sentence="a training step asks the device for no size",
+            counter="syncs_per_step", direction="fewer", sentence="a training step asks the device for no size"
         ),
     ),
     source="NVIDIA and Kumo, Optimize PyG with torch.compile (April 2025): avoid device synchronizations",

@@ -22,9 +22,7 @@ INFO = OptimizationInfo(
     requires=(),
     expectations=(
         Expectation(
-            counter="syncs_per_step",
-            direction="fewer",
-            sentence="a training step waits for no check of a metric",
+            counter="syncs_per_step", direction="fewer", sentence="a training step waits for no check of a metric"
         ),
     ),
     source="NVIDIA and Kumo, Optimize PyG with torch.compile (April 2025): avoid device synchronizations",

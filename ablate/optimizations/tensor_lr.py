@@ -22,7 +22,7 @@ INFO = OptimizationInfo(
     on="tensor",
     off={"today": "float", "guide": "float-specialized"},
     emulations={
-        "float-specialized": "emulation of the guide's starting point: specialize_float=True for the optimizer step",
+        "float-specialized": "emulation of the guide's starting point: specialize_float=True for the optimizer step"
     },
     numerics="rounding",
     requires=("compiled_step",),

@@ -42,9 +42,7 @@ def _pairs(results: Results, workload: str, used: Sequence[Response]) -> Header 
     return found
 
 
-def _plain(
-    results: Results, workload: str, used: Sequence[Response], kind: str, header: str
-) -> Header | None:
+def _plain(results: Results, workload: str, used: Sequence[Response], kind: str, header: str) -> Header | None:
     """One row per subject of a kind that has no verdict of its own."""
     effects = [e for e in results.effects if (e.workload, e.kind) == (workload, kind)]
     subjects = dict.fromkeys(e.subject for e in effects if e.estimate is not None)

@@ -88,9 +88,7 @@ def speedup_cell(effect: Effect | None, *, simultaneous: bool = False, greyed: b
     tone: Tone = "grey" if greyed else ""
     if effect.claimed:
         tone = "good" if est.effect > 0 else "bad"
-    return cell(
-        f"{format_factor(est.speedup)} ({percent(est.effect)})", interval_text(est, simultaneous), tone
-    )
+    return cell(f"{format_factor(est.speedup)} ({percent(est.effect)})", interval_text(est, simultaneous), tone)
 
 
 def interval_text(est: Estimate, simultaneous: bool = False) -> str:

@@ -97,9 +97,7 @@ def _answer(results: Results, workload: str, used: Sequence[Response]) -> dict[s
     headers = ["mode"]
     for response in used:
         headers += [SHORT[response], "speed-up vs eager"]
-    metric = next(
-        (a.metric_unit or a.metric_name for a in arms.values() if a.metric is not None), choice.info.metric
-    )
+    metric = next((a.metric_unit or a.metric_name for a in arms.values() if a.metric is not None), choice.info.metric)
     headline = next((h.sentences for h in results.headlines if h.workload == workload), ())
     return {
         "workload": workload,
@@ -182,9 +180,7 @@ def _data_rows(results: Results) -> list[list[str]]:
     rows = []
     for workload, stamp in results.data.items():
         streams = ", ".join(f"block {block} {value[:12]}" for block, value in stamp["streams"].items())
-        rows.append(
-            [workload, f"{stamp['dataset']}, digest {stamp['dataset_digest'][:12]}; batch streams: {streams}"]
-        )
+        rows.append([workload, f"{stamp['dataset']}, digest {stamp['dataset_digest'][:12]}; batch streams: {streams}"])
     return rows
 
 

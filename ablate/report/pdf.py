@@ -45,9 +45,7 @@ def make_report(paths: StudyPaths, results: Results | None = None) -> Path:
         (folder / "figures").mkdir()
         for figure in figures:
             shutil.copyfile(paths.report / figure["file"], folder / figure["file"])
-        (folder / "data.json").write_text(
-            json.dumps(printable(document), ensure_ascii=False), encoding="utf-8"
-        )
+        (folder / "data.json").write_text(json.dumps(printable(document), ensure_ascii=False), encoding="utf-8")
         template = folder / "template.typ"
         template.write_bytes(files("ablate.report").joinpath("template.typ").read_bytes())
         content = _compile(template)
@@ -65,9 +63,7 @@ def _read_figures(paths: StudyPaths) -> list[dict[str, str]]:
     except FileNotFoundError as error:
         raise StoredDataError(f"{index} does not exist; run `ablate report` to draw the figures") from error
     except (json.JSONDecodeError, KeyError, TypeError) as error:
-        raise StoredDataError(
-            f"{index} cannot be read ({error}); run `ablate report` to draw it anew"
-        ) from error
+        raise StoredDataError(f"{index} cannot be read ({error}); run `ablate report` to draw it anew") from error
     return figures
 
 

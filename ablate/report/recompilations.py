@@ -32,8 +32,13 @@ def recompilation_rows(results: Results, workload: str) -> tuple[list[str], list
 def _row(key: tuple[str, str, str], found: list[Recompilation]) -> list[TableCell]:
     name, function, guard = key
     seeds = ", ".join(str(seed) for seed in dict.fromkeys(f.seed for f in found))
-    return [cell(name, tone="strong"), cell(function), cell(guard), cell(f"step {found[0].step}", found[0].batch),
-            cell(seeds)]
+    return [
+        cell(name, tone="strong"),
+        cell(function),
+        cell(guard),
+        cell(f"step {found[0].step}", found[0].batch),
+        cell(seeds),
+    ]
 
 
 def _guard(found: Recompilation) -> str:

@@ -84,9 +84,7 @@ def _attribution(results: Results, workload: str, used: Sequence[Response]) -> T
                 _verdict_cell(verdict),
                 *(
                     speedup_cell(
-                        results.effect(workload, r, "optimization", factor.name),
-                        simultaneous=True,
-                        greyed=greyed,
+                        results.effect(workload, r, "optimization", factor.name), simultaneous=True, greyed=greyed
                     )
                     for r in used
                 ),
@@ -135,17 +133,13 @@ def _secondary(results: Results, workload: str, used: Sequence[Response]) -> lis
             verdict = verdicts.get(name)
             greyed = verdict is not None and verdict.verdict in UNCLAIMED
             cells = [
-                speedup_cell(results.effect(workload, r, kind, name), simultaneous=True, greyed=greyed)
-                for r in used
+                speedup_cell(results.effect(workload, r, kind, name), simultaneous=True, greyed=greyed) for r in used
             ]
             rows.append([cell(name, _emulation(results, name), "grey" if greyed else "strong"),
                          _verdict_cell(verdict), *cells])  # fmt: skip
         if rows:
             found.append(
-                {
-                    "title": title,
-                    "table": table([kind, "did it bite?", *(RESPONSE_NAMES[r] for r in used)], rows),
-                }
+                {"title": title, "table": table([kind, "did it bite?", *(RESPONSE_NAMES[r] for r in used)], rows)}
             )
     return found
 
@@ -194,10 +188,7 @@ def _evidence(results: Results, workload: str) -> Table | None:
         why = verdict.reason if unmeasured else _emulation(results, verdict.optimization)
         if verdict.jointly:
             why = "; ".join(filter(None, [why, "naive against full: the others are switched too"]))
-        first = [
-            cell(verdict.optimization, why, "grey" if greyed else "strong"),
-            _verdict_cell(verdict, small=False),
-        ]
+        first = [cell(verdict.optimization, why, "grey" if greyed else "strong"), _verdict_cell(verdict, small=False)]
         for result in verdict.expectations:
             tone: Tone = "grey" if greyed else ""
             pairs = f"{result.num_as_expected} of {result.num_pairs}" if result.num_pairs else "-"
@@ -232,9 +223,7 @@ def _compilations(results: Results, workload: str) -> Table | None:
     return table(headers, [_compilation_row(arm, shown, cold, warm) for arm in arms])
 
 
-def _compilation_row(
-    arm: ArmSummary, shown: Sequence[tuple[str, str]], cold: bool, warm: bool
-) -> list[TableCell]:
+def _compilation_row(arm: ArmSummary, shown: Sequence[tuple[str, str]], cold: bool, warm: bool) -> list[TableCell]:
     row = [cell(arm.label, "; ".join(arm.flags), "strong")]
     row += [cell(count(arm.counters.get(key))) for key, _ in shown]
     row += [cell(seconds(arm.compile_cold_s))] * cold + [cell(seconds(arm.compile_warm_s))] * warm

@@ -28,15 +28,11 @@ def find_record_folder(trial: str, runs: Path) -> Path:
         return Path(trial).resolve()
     folders = sorted(path.parent for path in runs.glob("*/records/*/record.json"))
     exact = [folder for folder in folders if folder.name == trial]
-    found = exact or [
-        folder for folder in folders if folder.name.startswith(trial) or _key_of(folder) == trial
-    ]
+    found = exact or [folder for folder in folders if folder.name.startswith(trial) or _key_of(folder) == trial]
     if len(found) == 1:
         return found[0].resolve()
     if not found:
-        raise UserError(
-            f"no ended trial under {runs} is called {trial!r}; `ablate status SPEC --json` lists the slugs"
-        )
+        raise UserError(f"no ended trial under {runs} is called {trial!r}; `ablate status SPEC --json` lists the slugs")
     names = ", ".join(str(folder) for folder in found[:5])
     raise UserError(f"{len(found)} trials fit {trial!r} ({names}); give the folder of one of them")
 

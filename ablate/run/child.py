@@ -79,12 +79,13 @@ def run_child(study: Study, launch: Launch) -> TrialRecord:
     if record is None and end.returncode == EXIT_DISK:
         said = read_tail(folder / OUTPUT_NAME).strip().rpartition("\n")[2]
         whole = said.startswith("cannot ") and said.endswith("is kept")  # it may not have fitted on the disk either
-        raise DiskError(said if whole else f"cannot write {folder}: the disk is full; free some space and run again, "
-                        "every finished trial is kept")
-    if record is None or (end.timed_out and not record.completed):
-        record = explain_missing_record(
-            study, launch.request, end, folder / OUTPUT_NAME, launch.request.cache_state
+        raise DiskError(
+            said
+            if whole
+            else f"cannot write {folder}: the disk is full; free some space and run again, every finished trial is kept"
         )
+    if record is None or (end.timed_out and not record.completed):
+        record = explain_missing_record(study, launch.request, end, folder / OUTPUT_NAME, launch.request.cache_state)
         write_record(folder, record)
     return record
 

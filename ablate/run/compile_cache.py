@@ -109,9 +109,7 @@ def _started_by(slug: str, attempt: int, machine: str) -> StartedBy:
         torch_version = metadata.version("torch")
     except metadata.PackageNotFoundError:
         torch_version = "absent"
-    return StartedBy(
-        slug=slug, attempt=attempt, python=sys.version.split()[0], torch=torch_version, machine=machine
-    )
+    return StartedBy(slug=slug, attempt=attempt, python=sys.version.split()[0], torch=torch_version, machine=machine)
 
 
 def _wiped(folder: Path) -> Path:

@@ -78,9 +78,7 @@ def coordinate(
         return summarize(paths, wanted, trained, interrupted, time.monotonic() - started)
 
 
-def _retry_failed(
-    entries: Ledger, paths: StudyPaths, wanted: Sequence[PlannedTrial], progress: Progress
-) -> None:
+def _retry_failed(entries: Ledger, paths: StudyPaths, wanted: Sequence[PlannedTrial], progress: Progress) -> None:
     """Enqueue next attempts of failed trials in blocks that fit any worker, and name the blocks that are left out."""
     again: list[PlannedTrial] = []
     left_out: list[str] = []

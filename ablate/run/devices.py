@@ -52,9 +52,7 @@ class Device:
         """
         try:
             make_shared_folder(self.lock_path.parent)
-            queue = wait_for(
-                self.lock_path.with_suffix(".queue"), lambda _: on_wait(read_holder(self.lock_path))
-            )
+            queue = wait_for(self.lock_path.with_suffix(".queue"), lambda _: on_wait(read_holder(self.lock_path)))
             with queue:
                 return wait_for(self.lock_path, on_wait)
         except OSError as error:
@@ -80,9 +78,7 @@ def pick_device(kind: Literal["cpu", "cuda"], environment: Mapping[str, str] | N
         return cpu_device()
     gpus = visible_gpus(environment)
     if not gpus:
-        raise UserError(
-            "the study asks for cuda and no GPU is visible here; set device: cpu or auto in the spec"
-        )
+        raise UserError("the study asks for cuda and no GPU is visible here; set device: cpu or auto in the spec")
     return gpus[0]
 
 

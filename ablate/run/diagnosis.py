@@ -27,8 +27,15 @@ DEVICE_ONLY = ("syncs_per_step",)
 Word = Literal["bites", "vacuous", "structural", "not measured"]
 
 
-def diagnose(study: Study, *, execution: Execution, on: Sequence[str], hazards: bool,
-             tell: Callable[[str], None], command: Sequence[str] = TRAIN_COMMAND) -> Diagnosis:
+def diagnose(
+    study: Study,
+    *,
+    execution: Execution,
+    on: Sequence[str],
+    hazards: bool,
+    tell: Callable[[str], None],
+    command: Sequence[str] = TRAIN_COMMAND,
+) -> Diagnosis:
     """Train a few steps as asked, then once more with each optimization switched from where it is.
 
     Args:
@@ -49,13 +56,26 @@ def diagnose(study: Study, *, execution: Execution, on: Sequence[str], hazards: 
         if result.failure:
             raise UserError(f"{study.workloads[0].name} cannot be trained: {result.failure}")
         probes = [_probe(study, factor, levels, result, prober, tell) for factor in study.factors]
-    return Diagnosis(workload=study.workloads[0].name, execution=execution, backend=study.compile_backend,
-                     num_batches=study.timing.steps_per_epoch, off_means=study.factors[0].off_means
-                     if study.factors else "today", levels=levels, result=result, probes=tuple(probes))
+    return Diagnosis(
+        workload=study.workloads[0].name,
+        execution=execution,
+        backend=study.compile_backend,
+        num_batches=study.timing.steps_per_epoch,
+        off_means=study.factors[0].off_means if study.factors else "today",
+        levels=levels,
+        result=result,
+        probes=tuple(probes),
+    )
 
 
-def _probe(study: Study, factor: Factor, levels: Mapping[str, str], before: ProbeResult, prober: _Prober,
-           tell: Callable[[str], None]) -> Probe:
+def _probe(
+    study: Study,
+    factor: Factor,
+    levels: Mapping[str, str],
+    before: ProbeResult,
+    prober: _Prober,
+    tell: Callable[[str], None],
+) -> Probe:
     now = levels[factor.name]
     switched = factor.off if now == factor.on else factor.on
     inert = factor.info.inert_reason(execution=prober.execution, compile_step=study.compile_step, device=study.device)
@@ -63,11 +83,16 @@ def _probe(study: Study, factor: Factor, levels: Mapping[str, str], before: Prob
         return Probe(optimization=factor.name, before=now, after=switched, inert=inert, verdict="inert")
     tell(f"{factor.name}: {now} -> {switched}")
     after = prober.run({**levels, factor.name: switched})
-    changes = {e.counter: (before.evidence.counters[e.counter], after.evidence.counters[e.counter])
-               for e in factor.info.expectations
-               if e.counter in before.evidence.counters and e.counter in after.evidence.counters}
-    moved = [e.counter for e in factor.info.expectations
-             if e.counter in changes and _as_declared(e, changes[e.counter], turned_on=switched == factor.on)]
+    changes = {
+        e.counter: (before.evidence.counters[e.counter], after.evidence.counters[e.counter])
+        for e in factor.info.expectations
+        if e.counter in before.evidence.counters and e.counter in after.evidence.counters
+    }
+    moved = [
+        e.counter
+        for e in factor.info.expectations
+        if e.counter in changes and _as_declared(e, changes[e.counter], turned_on=switched == factor.on)
+    ]
     verdict: Word = "not measured" if not changes else "bites" if moved else "vacuous"
     if moved and study.device == "cpu" and all(counter in DEVICE_ONLY for counter in moved):
         verdict = "structural"
@@ -95,17 +120,34 @@ class _Prober:
         place.mkdir()
         write_json(place / "study.json", self.study)
         device = pick_device(self.study.device)
-        request = ProbeRequest(study_json=str(place / "study.json"), recipe=recipe, device_index=device.index,
-                               result_json=str(place / "result.json"), hazards=hazards)
+        request = ProbeRequest(
+            study_json=str(place / "study.json"),
+            recipe=recipe,
+            device_index=device.index,
+            result_json=str(place / "result.json"),
+            hazards=hazards,
+        )
         write_json(place / "request.json", request)
         return self._read(place, self._start(place, recipe, device.visible))
 
     def _start(self, place: Path, recipe: Recipe, visible: str) -> int:
-        environment = child_environment(os.environ, compile_cache=place / "cache", visible_gpu=visible,
-                                        recipe_environment=recipe.environment, num_threads=self.study.num_threads)
+        environment = child_environment(
+            os.environ,
+            compile_cache=place / "cache",
+            visible_gpu=visible,
+            recipe_environment=recipe.environment,
+            num_threads=self.study.num_threads,
+        )
         with (place / "output.txt").open("wb") as output:
-            return subprocess.run([*self.command, "probe", str(place / "request.json")], env=environment, cwd=place,
-                                  stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False).returncode
+            return subprocess.run(
+                [*self.command, "probe", str(place / "request.json")],
+                env=environment,
+                cwd=place,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                check=False,
+            ).returncode
 
     def _read(self, place: Path, code: int) -> ProbeResult:
         if not (place / "result.json").exists():

@@ -86,9 +86,7 @@ class Entries:
             The last entry of each trial, as `latest`.
         """
         latest = self.latest()
-        failed = [
-            trial for trial in trials if trial.key in latest and latest[trial.key].state == TrialState.FAIL
-        ]
+        failed = [trial for trial in trials if trial.key in latest and latest[trial.key].state == TrialState.FAIL]
         for trial in failed:
             record, attempt = self.record(trial.slug), latest[trial.key].user_attrs["attempt"]
             if record is None:

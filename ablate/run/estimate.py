@@ -18,9 +18,7 @@ STEP_S = {"cpu": 0.25, "cuda": 0.05}
 REFERENCE_CHANNELS, REFERENCE_BATCH = 128, 256
 
 
-def estimate(
-    study: Study, missing: Sequence[PlannedTrial], records: Sequence[TrialRecord]
-) -> tuple[float, str]:
+def estimate(study: Study, missing: Sequence[PlannedTrial], records: Sequence[TrialRecord]) -> tuple[float, str]:
     """Estimate the wall time of missing trials.
 
     Args:

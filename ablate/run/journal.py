@@ -44,9 +44,7 @@ class KernelLock:
 class RefusingSampler(optuna.samplers.BaseSampler):
     """A sampler that refuses to sample: every value of every trial comes from the design."""
 
-    def infer_relative_search_space(
-        self, study: optuna.Study, trial: optuna.trial.FrozenTrial
-    ) -> dict[str, Any]:
+    def infer_relative_search_space(self, study: optuna.Study, trial: optuna.trial.FrozenTrial) -> dict[str, Any]:
         return {}
 
     def sample_relative(
@@ -73,11 +71,7 @@ def open_journal(path: Path, study_name: str) -> tuple[JournalStorage, optuna.St
     with explain_damage(path):
         storage = JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
         study = optuna.create_study(
-            study_name=study_name,
-            storage=storage,
-            sampler=RefusingSampler(),
-            direction="minimize",
-            load_if_exists=True,
+            study_name=study_name, storage=storage, sampler=RefusingSampler(), direction="minimize", load_if_exists=True
         )
     return storage, study
 

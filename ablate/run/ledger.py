@@ -69,12 +69,7 @@ class Ledger:
     """
 
     def __init__(
-        self,
-        study: Study,
-        paths: StudyPaths,
-        *,
-        store: Store | None = None,
-        worker: Mapping[str, str] | None = None,
+        self, study: Study, paths: StudyPaths, *, store: Store | None = None, worker: Mapping[str, str] | None = None
     ) -> None:
         self._name, self._paths = study.name, paths
         self._store: Store = JournalStore(study.name, paths) if store is None else store

@@ -102,27 +102,19 @@ def select_parity(study: Study, design: Design, workloads: Sequence[str] | None)
     return _select(study, design.parity, workloads)
 
 
-def _select(
-    study: Study, trials: Sequence[PlannedTrial], workloads: Sequence[str] | None
-) -> tuple[PlannedTrial, ...]:
+def _select(study: Study, trials: Sequence[PlannedTrial], workloads: Sequence[str] | None) -> tuple[PlannedTrial, ...]:
     names = [choice.name for choice in study.workloads]
     for name in workloads or ():
         if name not in names:
             raise UserError(f"study {study.name} has no workload {name!r}; it has {', '.join(names)}")
     chosen = [
-        trial
-        for trial in trials
-        if (not workloads or trial.workload in workloads) and trial.block < study.blocks
+        trial for trial in trials if (not workloads or trial.workload in workloads) and trial.block < study.blocks
     ]
     return tuple(sorted(chosen, key=lambda trial: (trial.block, trial.order, names.index(trial.workload))))
 
 
 def make_plan(
-    study: Study,
-    design: Design,
-    trials: Sequence[PlannedTrial],
-    paths: StudyPaths,
-    parity: Sequence[PlannedTrial] = (),
+    study: Study, design: Design, trials: Sequence[PlannedTrial], paths: StudyPaths, parity: Sequence[PlannedTrial] = ()
 ) -> Plan:
     """Count what `run_study` would do with these trials.
 
@@ -164,9 +156,7 @@ def stated_margins(study: Study, record: TrialRecord) -> dict[str, float]:
     return {kind: by_task[task] for kind, by_task in given.items() for task in tasks if task in by_task}
 
 
-def _parity_plan(
-    study: Study, trials: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
-) -> ParityPlan:
+def _parity_plan(study: Study, trials: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]) -> ParityPlan:
     done = [records[trial.key] for trial in trials if trial.key in records]
     estimated_s, assumption = _estimate_missing(study, trials, records)
     return ParityPlan(
@@ -231,14 +221,11 @@ def trial_states(
     records = study_records(study, paths)
     holders = find_leased(paths) if running is None else running
     return tuple(
-        _state(trial, records.get(trial.key), holders.get(trial.slug))
-        for trial in (*design.trials, *design.parity)
+        _state(trial, records.get(trial.key), holders.get(trial.slug)) for trial in (*design.trials, *design.parity)
     )
 
 
-def _state(
-    trial: PlannedTrial, record: TrialRecord | None, holder: Mapping[str, Any] | None
-) -> TrialStatus:
+def _state(trial: PlannedTrial, record: TrialRecord | None, holder: Mapping[str, Any] | None) -> TrialStatus:
     running = holder is not None
     times = record.times if record else None
     return TrialStatus(

@@ -19,12 +19,7 @@ from ablate.run.signals import stop_signals_wait
 
 
 def prepare_data(
-    study: Study,
-    paths: StudyPaths,
-    command: Sequence[str],
-    progress: Progress,
-    lock: FileLock,
-    visible_gpu: str,
+    study: Study, paths: StudyPaths, command: Sequence[str], progress: Progress, lock: FileLock, visible_gpu: str
 ) -> None:
     """Make or check the data of the study in a child, with its output shown as progress.
 

@@ -19,9 +19,7 @@ def find_appliers(study: Study) -> dict[str, Apply]:
     Raises:
         UserError: an optimization is not installed, or its outside file cannot be used.
     """
-    return {
-        factor.name: find_module("optimizations", factor.name, factor.path).apply for factor in study.factors
-    }
+    return {factor.name: find_module("optimizations", factor.name, factor.path).apply for factor in study.factors}
 
 
 def compose_recipes(study: Study, design: Design, appliers: Appliers | None = None) -> dict[str, Recipe]:
@@ -61,8 +59,6 @@ def compose_cell(study: Study, cell: Cell, appliers: Appliers) -> Recipe:
         (factor.name, appliers[factor.name], cell.levels[factor.name])
         for factor in study.factors
         if factor.name in cell.levels
-        and factor.info.acts_in(
-            execution=cell.execution, compile_step=study.compile_step, device=study.device
-        )
+        and factor.info.acts_in(execution=cell.execution, compile_step=study.compile_step, device=study.device)
     ]
     return compose_recipe(base, changes)

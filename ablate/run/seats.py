@@ -65,9 +65,7 @@ def _wished(devices: tuple[Device, ...], wish: str | None) -> tuple[Device, ...]
         return devices
     assert wish is not None
     index = _index_of(wish)
-    found = tuple(
-        device for place, device in enumerate(devices) if place == index or device.visible == wish
-    )
+    found = tuple(device for place, device in enumerate(devices) if place == index or device.visible == wish)
     if not found:
         here = ", ".join(f"cuda:{place} ({device.name})" for place, device in enumerate(devices))
         raise UserError(f"--device {wish} is not visible here; there is {here}")

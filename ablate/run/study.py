@@ -128,9 +128,7 @@ class _Runner:
                 self.progress.note(explain_not_retried(blocks))
             if self._num_ended(self.wanted) < len(self.wanted):
                 with self._device_lock() as lock:
-                    prepare_data(
-                        self.study, self.paths, self.command, self.progress, lock, self.device.visible
-                    )
+                    prepare_data(self.study, self.paths, self.command, self.progress, lock, self.device.visible)
             self._train_all(ledger)
         except KeyboardInterrupt:
             return True
@@ -209,9 +207,7 @@ class _Runner:
         (folder / "record.json").unlink(missing_ok=True)
         ledger.put_back(claim)
 
-    def _request(
-        self, claim: Claim, cache_state: CacheState, folder: Path, reference: Path | None
-    ) -> TrialRequest:
+    def _request(self, claim: Claim, cache_state: CacheState, folder: Path, reference: Path | None) -> TrialRequest:
         trial, recipe = claim.trial, self.recipes[claim.trial.cell.cell.key]
         return TrialRequest(
             study_json=str(self.paths.study_json),
@@ -227,13 +223,7 @@ class _Runner:
         )
 
     def _launch(
-        self,
-        ledger: Ledger,
-        claim: Claim,
-        cache: CompileCache,
-        lock: FileLock,
-        folder: Path,
-        reference: Path | None,
+        self, ledger: Ledger, claim: Claim, cache: CompileCache, lock: FileLock, folder: Path, reference: Path | None
     ) -> Launch:
         trial, request = claim.trial, self._request(claim, cache.state, folder, reference)
 
@@ -282,9 +272,7 @@ class _Runner:
             self._told = text
             self.progress.note(text)
         if end_overdue_orphan(holder):
-            self.progress.note(
-                f"ended trial {holder.get('trial')}: it overran its time-out after its runner was gone"
-            )
+            self.progress.note(f"ended trial {holder.get('trial')}: it overran its time-out after its runner was gone")
 
     def _tell_start(self, trial: PlannedTrial, cache_state: CacheState) -> None:
         alike = [other for other in self.wanted if other.purpose == trial.purpose]

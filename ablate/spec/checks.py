@@ -15,9 +15,7 @@ from ablate.spec.source import Source
 HUB_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
 
 
-def read_workloads(
-    texts: object, names: Names, source: Source
-) -> tuple[tuple[WorkloadChoice, ...], list[Fault]]:
+def read_workloads(texts: object, names: Names, source: Source) -> tuple[tuple[WorkloadChoice, ...], list[Fault]]:
     """Build the workload choices that can be built; everything else becomes a fault at its item.
 
     Items that are no text have a fault already and are passed over.
@@ -34,9 +32,7 @@ def read_workloads(
             faults.append(Fault(position=position, text=str(error)))
             continue
         if found.info.name in choices:
-            faults.append(
-                Fault(position=position, text=f"workload '{found.info.name}' is given twice; remove one")
-            )
+            faults.append(Fault(position=position, text=f"workload '{found.info.name}' is given twice; remove one"))
         choices[found.info.name] = WorkloadChoice(info=found.info, path=found.path, digest=file_digest(found.path))
     return tuple(choices.values()), faults
 

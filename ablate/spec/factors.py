@@ -31,9 +31,7 @@ def read_factors(
             faults.append(Fault(position=source.at_key(path), text=sentence))
             continue
         wrong = _wrong_levels(found.info, section)
-        faults += [
-            Fault(position=source.at_value((*path, key)), text=sentence) for key, sentence in wrong.items()
-        ]
+        faults += [Fault(position=source.at_value((*path, key)), text=sentence) for key, sentence in wrong.items()]
         if wrong:
             continue
         factor = _factor(found.info, section, off_means, found.path)
@@ -53,9 +51,7 @@ def _wrong_levels(info: OptimizationInfo, section: OptimizationSection) -> dict[
     }
 
 
-def _factor(
-    info: OptimizationInfo, section: OptimizationSection, off_means: OffMeans, path: str | None
-) -> Factor:
+def _factor(info: OptimizationInfo, section: OptimizationSection, off_means: OffMeans, path: str | None) -> Factor:
     meaning = section.off_means or off_means
     return Factor(
         info=info,

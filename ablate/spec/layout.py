@@ -26,13 +26,7 @@ class Layout:
 
 
 def read_layout(
-    value: Any,
-    factors: tuple[Factor, ...],
-    *,
-    device: str,
-    compile_step: bool,
-    complete: bool,
-    source: Source,
+    value: Any, factors: tuple[Factor, ...], *, device: str, compile_step: bool, complete: bool, source: Source
 ) -> Layout:
     """Read `design`: the name of a kind, or a list of arm names and cells.
 
@@ -82,9 +76,7 @@ def _number_of_varying(kind: str, factors: tuple[Factor, ...], source: Source) -
         )
 
 
-def _number_of_acting(
-    factors: tuple[Factor, ...], device: str, compile_step: bool, source: Source
-) -> Iterable[Fault]:
+def _number_of_acting(factors: tuple[Factor, ...], device: str, compile_step: bool, source: Source) -> Iterable[Fault]:
     """A half of three or fewer mixes main effects up with pairs; the whole is small then."""
     acting = [
         f for f in factors

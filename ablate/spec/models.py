@@ -6,15 +6,7 @@ import math
 import re
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PlainValidator,
-    WithJsonSchema,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema, field_validator, model_validator
 from pydantic.json_schema import JsonDict
 
 STUDY_NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"
@@ -71,9 +63,7 @@ class ClaimSection(Section):
 
     expects: ClassVar[str] = "a mapping such as {speedup: [1.30, 1.35]}"
     speedup: Interval = Field(description="Lowest and highest speed-up factor of the claim.")
-    alternative: Interval | None = Field(
-        default=None, alias="or", description="The claim under its other reading."
-    )
+    alternative: Interval | None = Field(default=None, alias="or", description="The claim under its other reading.")
     source: Text = Field(default="", description="Where the claim was published.")
 
     @field_validator("speedup", "alternative")
@@ -109,12 +99,8 @@ class OptimizationSection(Section):
 
     model_config = ConfigDict(json_schema_extra=_accept_setting_alone)
     expects: ClassVar[str] = "both, on, off or a mapping such as {use: both, off_means: guide}"
-    use: Literal["both", "on", "off"] = Field(
-        default="both", description="Vary it, or fix it in every compiled cell."
-    )
-    off_means: Literal["today", "guide"] | None = Field(
-        default=None, description="Meaning of off for this one."
-    )
+    use: Literal["both", "on", "off"] = Field(default="both", description="Vary it, or fix it in every compiled cell.")
+    off_means: Literal["today", "guide"] | None = Field(default=None, description="Meaning of off for this one.")
     off: str | None = Field(default=None, description="The level that counts as off.")
     on: str | None = Field(default=None, description="The level that counts as on.")
 
@@ -129,12 +115,8 @@ class TimingSection(Section):
 
     expects: ClassVar[str] = "a mapping such as {epochs: 5, steps_per_epoch: 200, horizon_epochs: 10}"
     epochs: int = Field(default=5, ge=2, le=1000, description="Timed epochs of a trial.")
-    steps_per_epoch: int = Field(
-        default=200, ge=1, le=1_000_000, description="Optimizer updates in an epoch."
-    )
-    horizon_epochs: int = Field(
-        default=10, ge=1, le=1_000_000, description="Epochs the horizon time is stated for."
-    )
+    steps_per_epoch: int = Field(default=200, ge=1, le=1_000_000, description="Optimizer updates in an epoch.")
+    horizon_epochs: int = Field(default=10, ge=1, le=1_000_000, description="Epochs the horizon time is stated for.")
 
 
 class OptimizerSection(Section):
@@ -152,9 +134,9 @@ class TrainingSection(Section):
 
     expects: ClassVar[str] = "a mapping such as {channels: 128, batch_size: 512}"
     channels: int = Field(default=128, ge=1, le=16_384, description="Hidden width.")
-    num_neighbors: Annotated[
-        list[Annotated[int, Field(ge=1, le=100_000)]], Field(min_length=1, max_length=8)
-    ] = Field(default=[128, 64], description="Sampled neighbors per hop.")
+    num_neighbors: Annotated[list[Annotated[int, Field(ge=1, le=100_000)]], Field(min_length=1, max_length=8)] = Field(
+        default=[128, 64], description="Sampled neighbors per hop."
+    )
     batch_size: int = Field(default=512, ge=1, le=1_000_000, description="Seeds in a batch.")
     optimizer: OptimizerSection = OptimizerSection()
     schedule: Literal["constant", "linear", "cosine"] = Field(
@@ -163,9 +145,7 @@ class TrainingSection(Section):
     dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.2, description="Dropout probability of the encoders."
     )
-    encoder_layers: int = Field(
-        default=4, ge=1, le=64, description="Residual blocks of each table's feature encoder."
-    )
+    encoder_layers: int = Field(default=4, ge=1, le=64, description="Residual blocks of each table's feature encoder.")
     validation_rows: Annotated[int, Field(ge=1, le=10**9)] | None = Field(
         default=None, description="Rows scored after training; left out, all."
     )
@@ -210,9 +190,7 @@ class EquivalenceSection(Section):
     arms: Annotated[list[Annotated[str, Field(max_length=200)]], Field(max_length=100)] = Field(
         default=[], description="With default, only these arms, such as full; left out, all of them."
     )
-    margin: dict[str, Positive] = Field(
-        default={}, description="Loss difference per task that still counts as equal."
-    )
+    margin: dict[str, Positive] = Field(default={}, description="Loss difference per task that still counts as equal.")
     metric_margin: dict[str, Positive] = Field(
         default={}, description="The same for the validation metric, in its unit."
     )
@@ -261,9 +239,7 @@ ExplicitDesign: dict[str, Any] = {
 class SpecFile(Section):
     """One question about training speed: a study of ablate."""
 
-    study: Annotated[str, Field(pattern=STUDY_NAME)] = Field(
-        description="Name of the study and of its folders."
-    )
+    study: Annotated[str, Field(pattern=STUDY_NAME)] = Field(description="Name of the study and of its folders.")
     question: Text = Field(default="", description="What the study answers, in one sentence.")
     claim: ClaimSection | None = None
     workloads: Annotated[
@@ -276,18 +252,14 @@ class SpecFile(Section):
     off_means: Literal["today", "guide"] = Field(
         default="today", description="What a user without the advice gets, or the guide's start."
     )
-    compile_step: bool = Field(
-        default=True, description="Does the compiled mode compile the optimizer step too."
-    )
+    compile_step: bool = Field(default=True, description="Does the compiled mode compile the optimizer step too.")
     compile_backend: Literal["inductor", "aot_eager", "eager"] = Field(
         default="inductor", description="Backend of the compiler."
     )
     design: Annotated[Any, WithJsonSchema(ExplicitDesign)] = Field(
         default="factorial", description="Which cells are measured."
     )
-    blocks: int = Field(
-        default=5, ge=1, le=1000, description="Passes over all cells, each with its own seed."
-    )
+    blocks: int = Field(default=5, ge=1, le=1000, description="Passes over all cells, each with its own seed.")
     sequential: SequentialSection | None = Field(
         default=None, description="Add blocks until the intervals are narrow enough; left out, a fixed number."
     )

@@ -92,9 +92,7 @@ def _outcome(path: Path, load: Callable[[Path], Info]) -> Info | UserError:
     except UserError as error:
         return error
     if not ALLOWED.match(info.name):
-        return UserError(
-            f"{path} is called '{clean(info.name)}'; a name has letters, digits, '_', '.', '/' and '-'"
-        )
+        return UserError(f"{path} is called '{clean(info.name)}'; a name has letters, digits, '_', '.', '/' and '-'")
     return info
 
 

@@ -25,11 +25,7 @@ Device = Literal["cpu", "cuda"]
 
 
 def read_study(
-    path: Path,
-    *,
-    catalog: Catalog,
-    device: Device | None = None,
-    overrides: Mapping[str, Any] | None = None,
+    path: Path, *, catalog: Catalog, device: Device | None = None, overrides: Mapping[str, Any] | None = None
 ) -> Study:
     """Read, check and resolve a spec.
 
@@ -76,9 +72,7 @@ def _read_text(path: Path) -> str:
             raise UserError(f"{path} is larger than {MOST_BYTES // 1024} KiB; that is no spec")
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UserError(
-            f"{path}:1:1: not a text file (UTF-8 fails at byte {error.start}); give a YAML spec"
-        ) from error
+        raise UserError(f"{path}:1:1: not a text file (UTF-8 fails at byte {error.start}); give a YAML spec") from error
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}; check the path of the spec") from error
 
@@ -114,9 +108,7 @@ def _check(source: Source, device: Device, names: Names) -> tuple[Draft | None, 
     faults += sequential_faults(spec, source)
     margin, found = read_margins("margin", spec.equivalence.margin, workloads, names, source)
     faults += found
-    metric_margin, found = read_margins(
-        "metric_margin", spec.equivalence.metric_margin, workloads, names, source
-    )
+    metric_margin, found = read_margins("metric_margin", spec.equivalence.metric_margin, workloads, names, source)
     faults += found
     faults += window_faults(spec, source)
     if complete:

@@ -74,15 +74,10 @@ def read_source(text: str) -> Source:
     """
     root = _compose(text)
     if root is None:
-        raise NotReadableError(
-            Fault(position=Position(), text="the spec is empty; start with a line `study: my-name`")
-        )
+        raise NotReadableError(Fault(position=Position(), text="the spec is empty; start with a line `study: my-name`"))
     if not isinstance(root, MappingNode):
         raise NotReadableError(
-            Fault(
-                position=_position(root),
-                text="a spec is a mapping of keys to values, such as `study: my-name`",
-            )
+            Fault(position=_position(root), text="a spec is a mapping of keys to values, such as `study: my-name`")
         )
     walker = _Walker()
     value = walker.walk(root, (), _position(root))
@@ -94,8 +89,7 @@ def read_source(text: str) -> Source:
 def _compose(text: str) -> Node | None:
     if found := REFUSED.search(text):
         raise _not_readable(
-            f"character U+{ord(found.group()):04X} is not allowed; is this a text file?",
-            _place(text, found.start()),
+            f"character U+{ord(found.group()):04X} is not allowed; is this a text file?", _place(text, found.start())
         )
     if found := TOO_NESTED.search(text):
         raise _not_readable("lists and mappings are nested too deeply", _place(text, found.start()))
@@ -142,11 +136,7 @@ class _Walker:
         position = key_position if empty else _position(node)
         self.seen += 1
         if len(path) > DEEPEST or self.seen > MOST_VALUES:
-            limit = (
-                "nested too deeply"
-                if len(path) > DEEPEST
-                else f"more than {MOST_VALUES} values (aliases counted)"
-            )
+            limit = "nested too deeply" if len(path) > DEEPEST else f"more than {MOST_VALUES} values (aliases counted)"
             raise NotReadableError(Fault(position=position, text=f"too much for a spec: {limit}"))
         self.source.keys[path] = key_position
         self.source.values[path] = position
@@ -171,8 +161,7 @@ class _Walker:
             key = key_node.value
             if key in first:
                 self._fault(
-                    position,
-                    f"duplicate key '{clean(key)}', first given in line {first[key].line}; remove one",
+                    position, f"duplicate key '{clean(key)}', first given in line {first[key].line}; remove one"
                 )
                 continue
             first[key] = position

@@ -77,9 +77,7 @@ def server_answers(uri: str) -> bool:
     """
     parts = urlsplit(uri)
     host = parts.netloc.rpartition("@")[2]
-    health = urlunsplit(
-        parts._replace(netloc=host, path=parts.path.rstrip("/") + "/health", query="", fragment="")
-    )
+    health = urlunsplit(parts._replace(netloc=host, path=parts.path.rstrip("/") + "/health", query="", fragment=""))
     try:
         with urllib.request.urlopen(health, timeout=PROBE_TIMEOUT_S):
             return True

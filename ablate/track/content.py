@@ -160,9 +160,7 @@ def _off_means(factors: Sequence[Factor]) -> str:
 
 
 def _emulations(identity: Identity, factors: Sequence[Factor]) -> str:
-    active = (
-        (factor.name, factor.info.emulations.get(identity.levels.get(factor.name, ""))) for factor in factors
-    )
+    active = ((factor.name, factor.info.emulations.get(identity.levels.get(factor.name, ""))) for factor in factors)
     return "; ".join(f"{name}: {label}" for name, label in active if label)
 
 
@@ -235,9 +233,7 @@ def _series_points(record: TrialRecord, series: pd.DataFrame, start_ms: int) -> 
     for name in SERIES:
         values = series[name].to_numpy(float)
         for row in kept_steps(len(series)):
-            yield Point(
-                name=name, value=float(values[row]), step=int(steps[row]), timestamp_ms=int(at_ms[row])
-            )
+            yield Point(name=name, value=float(values[row]), step=int(steps[row]), timestamp_ms=int(at_ms[row]))
     if record.times is None:
         return
     last_row = series.reset_index(drop=True).groupby("epoch").tail(1).index

@@ -154,15 +154,11 @@ class Tracker:
         return self._outcome(problem, num_trials=len(mine), num_new=num_new, parent_run_id=parent.info.run_id)
 
     def _parent(self, client: MlflowClient, records: Sequence[TrialRecord]) -> Run:
-        runs = find_runs(
-            client, self._experiment_id, {"ablate.study_hash": self._study.hash, "ablate.kind": "study"}
-        )
+        runs = find_runs(client, self._experiment_id, {"ablate.study_hash": self._study.hash, "ablate.kind": "study"})
         started = min((epoch_ms(record.started_at) for record in records), default=None)
         parent = runs[0] if runs else create_parent(client, self._experiment_id, self._study, started)
         params = study_params(self._study)
-        log_params(
-            client, parent.info.run_id, {k: v for k, v in params.items() if k not in parent.data.params}
-        )
+        log_params(client, parent.info.run_id, {k: v for k, v in params.items() if k not in parent.data.params})
         plans = [(path, None) for path in (self._paths.study_json, self._paths.design_json) if path.exists()]
         if upload_changed_files(client, parent, "ablate.plan_digest", plans):
             client.log_text(parent.info.run_id, self._study.spec_text, "spec.yaml")
@@ -176,11 +172,7 @@ class Tracker:
             )
         else:
             ids = [_trial_id(record) for _, record in mine]
-            runs = [
-                run
-                for name in ids
-                for run in find_runs(client, self._experiment_id, {"ablate.trial_id": name})
-            ]
+            runs = [run for name in ids for run in find_runs(client, self._experiment_id, {"ablate.trial_id": name})]
         known: dict[str, list[Run]] = {}
         for run in runs:
             known.setdefault(run.data.tags.get("ablate.trial_id", ""), []).append(run)
@@ -194,9 +186,7 @@ class Tracker:
                 if run.info.status == "RUNNING" and run.data.tags.get(UPLOADED) != "complete":
                     client.set_terminated(run.info.run_id, status="KILLED")
 
-    def _finish(
-        self, client: MlflowClient, parent: Run, records: Sequence[TrialRecord], design: Design
-    ) -> None:
+    def _finish(self, client: MlflowClient, parent: Run, records: Sequence[TrialRecord], design: Design) -> None:
         """Send the report and set the study's run FINISHED, or SCHEDULED while planned trials still wait."""
         run_id = parent.info.run_id
         ended = {record.identity.key for record in records}

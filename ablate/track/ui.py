@@ -27,30 +27,13 @@ def ui_command(uri: str | None, port: int) -> list[str]:
         raise UserError(f"{visible_uri(address)} is a tracking server already: open it in a browser")
     if not 1 <= port <= 65535:
         raise UserError(f"port {port} is impossible: choose one from 1 to 65535")
-    command = [
-        sys.executable,
-        "-m",
-        "mlflow",
-        "server",
-        "--host",
-        LOOPBACK,
-        "--port",
-        str(port),
-        "--workers",
-        "1",
-    ]
+    command = [sys.executable, "-m", "mlflow", "server", "--host", LOOPBACK, "--port", str(port), "--workers", "1"]
     file = sqlite_file(address)
     if file is None:
         return command
     if not file.exists():
         raise UserError(f"no tracking store at {file}: `ablate run SPEC` or `ablate sync SPEC` creates it")
-    return [
-        *command,
-        "--backend-store-uri",
-        address,
-        "--artifacts-destination",
-        str(file.parent / "mlartifacts"),
-    ]
+    return [*command, "--backend-store-uri", address, "--artifacts-destination", str(file.parent / "mlartifacts")]
 
 
 def ui_environment(uri: str | None, base: Mapping[str, str]) -> dict[str, str]:
@@ -74,9 +57,7 @@ def serve(uri: str | None, port: int) -> int:
         try:
             trial.bind((LOOPBACK, port))
         except OSError as error:
-            raise UserError(
-                f"port {port} cannot be used ({error.strerror}): choose another with --port"
-            ) from error
+            raise UserError(f"port {port} cannot be used ({error.strerror}): choose another with --port") from error
     server = subprocess.Popen(command, env=ui_environment(uri, os.environ))
     try:
         return server.wait()

@@ -34,11 +34,7 @@ def find_runs(client: MlflowClient, experiment_id: str, tags: Mapping[str, str])
     token: str | None = None
     while True:
         page = client.search_runs(
-            [experiment_id],
-            condition,
-            max_results=1000,
-            order_by=["attributes.start_time ASC"],
-            page_token=token,
+            [experiment_id], condition, max_results=1000, order_by=["attributes.start_time ASC"], page_token=token
         )
         runs.extend(page)
         token = page.token
@@ -57,12 +53,7 @@ def digest_files(files: Iterable[Path]) -> str:
 
 
 def upload_trial(
-    client: MlflowClient,
-    experiment_id: str,
-    parent_id: str,
-    content: TrialContent,
-    folder: Path,
-    found: Sequence[Run],
+    client: MlflowClient, experiment_id: str, parent_id: str, content: TrialContent, folder: Path, found: Sequence[Run]
 ) -> bool:
     """Bring one trial to MLflow.
 
@@ -89,9 +80,7 @@ def upload_trial(
     run = (
         same[0]
         if same
-        else client.create_run(
-            experiment_id, start_time=content.start_ms, tags=tags, run_name=content.run_name
-        )
+        else client.create_run(experiment_id, start_time=content.start_ms, tags=tags, run_name=content.run_name)
     )
     run_id = run.info.run_id
     log_params(client, run_id, content.params)
@@ -182,9 +171,7 @@ def set_changed_tags(client: MlflowClient, run: Run, tags: Mapping[str, str]) ->
             client.set_tag(run.info.run_id, key, value)
 
 
-def upload_changed_files(
-    client: MlflowClient, run: Run, tag: str, files: Sequence[tuple[Path, str | None]]
-) -> bool:
+def upload_changed_files(client: MlflowClient, run: Run, tag: str, files: Sequence[tuple[Path, str | None]]) -> bool:
     """Send files as artifacts when any of them changed since the digest kept in `tag`.
 
     Args:

@@ -20,8 +20,16 @@ from torch._inductor.runtime.runtime_utils import cache_dir
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-READING = {"aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::_unique2", "aten::unique_dim",
-           "aten::equal", "aten::is_nonzero", "aten::unique_consecutive"}
+READING = {
+    "aten::_local_scalar_dense",
+    "aten::nonzero",
+    "aten::masked_select",
+    "aten::_unique2",
+    "aten::unique_dim",
+    "aten::equal",
+    "aten::is_nonzero",
+    "aten::unique_consecutive",
+}
 MASKING = {"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"}
 LIBRARIES = (f"{Path(torch.__file__).parent}{os.sep}", __file__)
 SYNC_WARNING = "called a synchronizing CUDA operation"
@@ -65,8 +73,13 @@ class SyncAudit(TorchDispatchMode):
         on_host = bool(tensors) and all(tensor.data_ptr() in self._host for tensor in tensors)
         on_host = on_host or (bool(self._host) and func._schema.name == "aten::lift_fresh")
         if not on_host and _reads_back(func, args):
-            self.reads.append(Read(operator=func._schema.name.removeprefix("aten::").rstrip("_"), line=_source_line(),
-                                   shapes=tuple(tuple(tensor.shape) for tensor in tensors)))
+            self.reads.append(
+                Read(
+                    operator=func._schema.name.removeprefix("aten::").rstrip("_"),
+                    line=_source_line(),
+                    shapes=tuple(tuple(tensor.shape) for tensor in tensors),
+                )
+            )
         result = func(*args, **(kwargs or {}))
         if on_host:
             self._host |= {leaf.data_ptr(): leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)}

@@ -50,9 +50,12 @@ def checkpoint_path(folder: Path, step: int) -> Path:
 
 def take_checkpoint(model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: int) -> Checkpoint:
     """Copy weights and optimizer state to the host."""
-    state = {f"{name}:{entry}": value.detach().cpu().clone()
-             for name, parameter in model.named_parameters()
-             for entry, value in optimizer.state.get(parameter, {}).items() if isinstance(value, Tensor)}
+    state = {
+        f"{name}:{entry}": value.detach().cpu().clone()
+        for name, parameter in model.named_parameters()
+        for entry, value in optimizer.state.get(parameter, {}).items()
+        if isinstance(value, Tensor)
+    }
     weights = {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
     return Checkpoint(step=step, weights=weights, state=state)
 
@@ -68,8 +71,10 @@ def restore_checkpoint(checkpoint: Checkpoint, model: torch.nn.Module, optimizer
     present = model.state_dict()
     if _shapes(present) != _shapes(checkpoint.weights):
         differing = sorted(set(_shapes(present).items()) ^ set(_shapes(checkpoint.weights).items()))
-        raise StoredDataError(f"the checkpoint before step {checkpoint.step} belongs to another model (it differs in "
-                              f"{differing[0][0]}); train its eager reference again")
+        raise StoredDataError(
+            f"the checkpoint before step {checkpoint.step} belongs to another model (it differs in "
+            f"{differing[0][0]}); train its eager reference again"
+        )
     with torch.no_grad():
         for name, value in present.items():
             value.copy_(checkpoint.weights[name])
@@ -119,8 +124,10 @@ def read_checkpoint(folder: Path, step: int) -> Checkpoint:
         raise StoredDataError(f"{path} cannot be read ({reason}); {advice}") from error
     if not isinstance(tensors, dict) or STEP not in tensors or int(tensors[STEP]) != step:
         raise StoredDataError(f"{path} is not a checkpoint before step {step}; {advice}")
-    parts = {prefix: {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-             for prefix in (WEIGHT, STATE)}
+    parts = {
+        prefix: {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+        for prefix in (WEIGHT, STATE)
+    }
     return Checkpoint(step=step, weights=parts[WEIGHT], state=parts[STATE])
 
 
@@ -134,8 +141,9 @@ def _digest(stream: BinaryIO, num_bytes: int) -> bytes:
     return digest.digest()
 
 
-def _restore_state(optimizer: torch.optim.Optimizer, parameter: torch.nn.Parameter, entries: Mapping[str, Tensor]
-                   ) -> None:
+def _restore_state(
+    optimizer: torch.optim.Optimizer, parameter: torch.nn.Parameter, entries: Mapping[str, Tensor]
+) -> None:
     state = optimizer.state[parameter] if entries else optimizer.state.get(parameter, {})
     for name, value in state.items():
         if isinstance(value, Tensor) and name not in entries:
@@ -155,8 +163,9 @@ def _place_state(optimizer: torch.optim.Optimizer, parameter: torch.nn.Parameter
 
 def _entries(state: Mapping[str, Tensor], parameter: str) -> dict[str, Tensor]:
     """The optimizer state of one parameter, by entry (`exp_avg`)."""
-    return {entry: value for key, value in state.items()
-            for name, _, entry in [key.rpartition(":")] if name == parameter}
+    return {
+        entry: value for key, value in state.items() for name, _, entry in [key.rpartition(":")] if name == parameter
+    }
 
 
 def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:

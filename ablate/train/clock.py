@@ -52,8 +52,15 @@ class EpochClock(lightning.Callback):
         self._on_epoch(trainer.current_epoch, self.epoch_s[-1])
 
 
-def summarize_times(epoch_s: Sequence[float], compile_steps: Sequence[int], steps_per_epoch: int, horizon_epochs: int,
-                    compile_s: float, wait_s: Sequence[float], first_step_s: float) -> Times:
+def summarize_times(
+    epoch_s: Sequence[float],
+    compile_steps: Sequence[int],
+    steps_per_epoch: int,
+    horizon_epochs: int,
+    compile_s: float,
+    wait_s: Sequence[float],
+    first_step_s: float,
+) -> Times:
     """Work out steady and horizon time.
 
     A steady epoch is one after the first in which nothing compiled. Without one there is no steady state and no
@@ -68,9 +75,15 @@ def summarize_times(epoch_s: Sequence[float], compile_steps: Sequence[int], step
     steady_epochs = tuple(e for e in range(1, len(epoch_s)) if e not in compiling)
     steady_s = median(epoch_s[e] for e in steady_epochs) if steady_epochs else None
     startup_s = None if steady_s is None else sum(epoch_s) - len(epoch_s) * steady_s
-    waits = [sum(wait_s[e * steps_per_epoch:(e + 1) * steps_per_epoch]) for e in range(len(epoch_s))]
+    waits = [sum(wait_s[e * steps_per_epoch : (e + 1) * steps_per_epoch]) for e in range(len(epoch_s))]
     return Times(
-        epoch_s=tuple(epoch_s), steady_s=steady_s, steady_epochs=steady_epochs, startup_s=startup_s,
+        epoch_s=tuple(epoch_s),
+        steady_s=steady_s,
+        steady_epochs=steady_epochs,
+        startup_s=startup_s,
         horizon_s=None if steady_s is None or startup_s is None else startup_s + horizon_epochs * steady_s,
-        horizon_epochs=horizon_epochs, compile_s=compile_s, loader_wait_s=tuple(waits), first_step_s=first_step_s,
+        horizon_epochs=horizon_epochs,
+        compile_s=compile_s,
+        loader_wait_s=tuple(waits),
+        first_step_s=first_step_s,
     )

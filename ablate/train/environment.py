@@ -48,8 +48,10 @@ def describe_environment(device: torch.device, git_commit: str | None) -> dict[s
 def peak_memory(device: torch.device) -> dict[str, float | None]:
     """Largest memory of this process so far, on the host and on the device, as fields of a record."""
     on_device = torch.cuda.max_memory_allocated(device) / BYTES_PER_GIB if device.type == "cuda" else None
-    return {"peak_memory_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / BYTES_PER_GIB,
-            "peak_device_memory_gib": on_device}
+    return {
+        "peak_memory_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / BYTES_PER_GIB,
+        "peak_device_memory_gib": on_device,
+    }
 
 
 def _changed(config: Any) -> dict[str, str]:

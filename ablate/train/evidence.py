@@ -77,20 +77,32 @@ class CompileWatch:
         return Evidence(events=tuple(events), graph_breaks=breaks, limit_hits=tuple(limits), counters=counters)
 
     def _placed(self) -> list[tuple[int, str, dict[str, int], Any]]:
-        return [(*place, metrics) for place, metrics
-                in zip(self._places, dynamo_utils.get_compilation_metrics(), strict=False)]
+        return [
+            (*place, metrics)
+            for place, metrics in zip(self._places, dynamo_utils.get_compilation_metrics(), strict=False)
+        ]
 
     def _events(self) -> list[CompileEvent]:
         """Compilations that made a graph or failed; frames with nothing to compile (wrappers, stubs) are left out."""
         return [
-            CompileEvent(step=step, function=function, seconds=m.entire_frame_compile_time_s or 0.0,
-                         reason=_guard(m.recompile_reason), failure=_clean(m.fail_reason), sizes=sizes)
-            for step, function, sizes, m in self._placed() if (m.graph_op_count or m.fail_type) and not _is_limit(m)
+            CompileEvent(
+                step=step,
+                function=function,
+                seconds=m.entire_frame_compile_time_s or 0.0,
+                reason=_guard(m.recompile_reason),
+                failure=_clean(m.fail_reason),
+                sizes=sizes,
+            )
+            for step, function, sizes, m in self._placed()
+            if (m.graph_op_count or m.fail_type) and not _is_limit(m)
         ]
 
     def _limit_hits(self) -> list[LimitHit]:
-        return [LimitHit(step=step, function=function, message=_clean(m.fail_reason) or "", sizes=sizes)
-                for step, function, sizes, m in self._placed() if _is_limit(m)]
+        return [
+            LimitHit(step=step, function=function, message=_clean(m.fail_reason) or "", sizes=sizes)
+            for step, function, sizes, m in self._placed()
+            if _is_limit(m)
+        ]
 
 
 def batch_sizes(batch: Any) -> dict[str, int]:
@@ -143,5 +155,4 @@ def _cudagraph_counters() -> dict[str, float]:
 
     manager = cudagraph_trees.get_manager(torch.cuda.current_device(), create_if_none_exists=False)
     recorded = next(manager.graph_counter) if manager is not None else 0
-    return {"cudagraph_recordings": recorded,
-            "cudagraph_skips": dynamo_utils.counters["inductor"]["cudagraph_skips"]}
+    return {"cudagraph_recordings": recorded, "cudagraph_skips": dynamo_utils.counters["inductor"]["cudagraph_skips"]}

@@ -52,9 +52,7 @@ def read_gpu(visible: str | None, *, ours: bool) -> dict[str, Any]:
             "power_limit_w": _scaled(_ask(nvml, "nvmlDeviceGetEnforcedPowerLimit", handle), WATTS_PER_MILLIWATT),
             "throttles": _name_throttles(nvml, _ask(nvml, "nvmlDeviceGetCurrentClocksThrottleReasons", handle)),
             "throttled_s": _read_violations(nvml, handle),
-            "num_foreign_processes": _count_foreign(
-                _ask(nvml, "nvmlDeviceGetComputeRunningProcesses", handle), ours
-            ),
+            "num_foreign_processes": _count_foreign(_ask(nvml, "nvmlDeviceGetComputeRunningProcesses", handle), ours),
         }
     return {name: _text(value) for name, value in facts.items() if value is not None}
 

@@ -81,8 +81,10 @@ def one_seed(workload: Workload) -> Any:
     from ablate.data.stream import BatchDataset
 
     parts = workload.train_parts(1, np.random.default_rng(0))(0)
-    cut = tuple(replace(p, nodes=p.nodes[:1], times=p.times[:1], target=None if p.target is None else p.target[:1])
-                for p in parts)
+    cut = tuple(
+        replace(p, nodes=p.nodes[:1], times=p.times[:1], target=None if p.target is None else p.target[:1])
+        for p in parts
+    )
     return BatchDataset(workload.subgraphs, lambda _: cut, 1)[0]
 
 

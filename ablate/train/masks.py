@@ -64,5 +64,7 @@ def describe_difference(compiled: Sequence[int], plain: Sequence[int]) -> str:
     different = [index for index, (one, other) in enumerate(zip(compiled, plain, strict=True)) if one != other]
     if not different:
         return ""
-    return (f"{len(different)} of {len(plain)} masks that the compiled forward drew are not those of the same module "
-            f"uncompiled, from number {different[0] + 1} on")
+    return (
+        f"{len(different)} of {len(plain)} masks that the compiled forward drew are not those of the same module "
+        f"uncompiled, from number {different[0] + 1} on"
+    )

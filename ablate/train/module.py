@@ -35,8 +35,16 @@ class TrainingModule(lightning.LightningModule):
         note: Called with (step, function, batch) after `forward` with its backward pass, and after `optimizer_step`.
     """
 
-    def __init__(self, workload: Workload, forward: Forward, stepper: Stepper, recipe: Recipe, num_steps: int,
-                 device: torch.device, note: Callable[[int, str, Any], None]) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        forward: Forward,
+        stepper: Stepper,
+        recipe: Recipe,
+        num_steps: int,
+        device: torch.device,
+        note: Callable[[int, str, Any], None],
+    ) -> None:
         super().__init__()
         self.automatic_optimization = False
         self.model = workload.model

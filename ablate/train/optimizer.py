@@ -73,8 +73,14 @@ def schedule_factor(schedule: str, step: int, num_steps: int) -> float:
     return 1.0 - progress if schedule == "linear" else 0.5 * (1.0 + math.cos(math.pi * progress))
 
 
-def make_stepper(parameters: Iterable[torch.nn.Parameter], recipe: Recipe, training: Training, lr: float,
-                 num_steps: int, device: torch.device) -> Stepper:
+def make_stepper(
+    parameters: Iterable[torch.nn.Parameter],
+    recipe: Recipe,
+    training: Training,
+    lr: float,
+    num_steps: int,
+    device: torch.device,
+) -> Stepper:
     """Build optimizer and schedule, then compile the step (the other order fails, and a tensor rate is changed in
     place, so it is built here, once per trial).
 
@@ -100,8 +106,13 @@ def make_stepper(parameters: Iterable[torch.nn.Parameter], recipe: Recipe, train
             optimizer, lambda step: schedule_factor(training.schedule, step, num_steps)
         )
         advance = scheduler.step
-    return Stepper(optimizer=optimizer, step=_compile_step(optimizer, recipe), advance_schedule=advance,
-                   first_rate=lr, scheduler=scheduler)
+    return Stepper(
+        optimizer=optimizer,
+        step=_compile_step(optimizer, recipe),
+        advance_schedule=advance,
+        first_rate=lr,
+        scheduler=scheduler,
+    )
 
 
 def _compile_step(optimizer: torch.optim.Optimizer, recipe: Recipe) -> Callable[[], None]:

@@ -91,8 +91,14 @@ def make_spans(starts: Sequence[int], window_steps: int, num_steps: int) -> tupl
     return tuple(Span(start=start, num_steps=min(window_steps, num_steps - start)) for start in starts)
 
 
-def train_reference(session: Session, spans: Sequence[Span], *, seed: int, reruns: int,
-                    keep: Callable[[Checkpoint], object] = lambda checkpoint: None) -> ParityRuns:
+def train_reference(
+    session: Session,
+    spans: Sequence[Span],
+    *,
+    seed: int,
+    reruns: int,
+    keep: Callable[[Checkpoint], object] = lambda checkpoint: None,
+) -> ParityRuns:
     """Train eager's trajectory from its initial weights, then its reruns of every window.
 
     Args:
@@ -128,7 +134,7 @@ def train_reference(session: Session, spans: Sequence[Span], *, seed: int, rerun
             run = f"{ULP}-{number}" if number else REPEAT
             trained = _rerun(trainer, runs.checkpoints[span.start], span, run, number)
             if run == REPEAT:
-                eager = runs.rows[-len(steps):]
+                eager = runs.rows[-len(steps) :]
                 runs.deterministic = runs.deterministic and are_bitwise_equal(trained, eager)
             runs.rows += trained
             if span is spans[0] and math.isfinite(trained[-1].loss):
@@ -138,8 +144,14 @@ def train_reference(session: Session, spans: Sequence[Span], *, seed: int, rerun
     return runs
 
 
-def train_arm(session: Session, spans: Sequence[Span], checkpoint_before: Callable[[int], Checkpoint],
-              eager_masks: Mapping[tuple[int, int], int], *, seed: int) -> ParityRuns:
+def train_arm(
+    session: Session,
+    spans: Sequence[Span],
+    checkpoint_before: Callable[[int], Checkpoint],
+    eager_masks: Mapping[tuple[int, int], int],
+    *,
+    seed: int,
+) -> ParityRuns:
     """Train every window from eager's checkpoint, after looking whether its dropout masks are aligned.
 
     Where a step's masks are not eager's, that is looked at again in this step: its code may be another by then.
@@ -178,8 +190,9 @@ def masks_of(rows: Iterable[Row]) -> dict[tuple[int, int], int]:
 
 def are_bitwise_equal(rows: Sequence[Row], others: Sequence[Row]) -> bool:
     """Whether two runs recorded the same losses (NaN included), gradient norms, rates, weights and masks."""
-    first, second = ([(repr(r.loss), repr(r.grad_norm), r.lr, r.weights, r.mask) for r in side]
-                     for side in (rows, others))
+    first, second = (
+        [(repr(r.loss), repr(r.grad_norm), r.lr, r.weights, r.mask) for r in side] for side in (rows, others)
+    )
     return first == second
 
 
@@ -230,9 +243,16 @@ class _Trainer:
         session.module.differentiate(loss, batch, step)
         grad_norm = self._gradient_norm()
         session.module.update(batch, step)
-        row = Row(run=run, window=window, step=step, loss=float(loss.detach()), grad_norm=grad_norm, lr=lr,
-                  weights=checksum_tensors(self.model.state_dict().values()),
-                  mask=join_checksums(recorder.checksums))
+        row = Row(
+            run=run,
+            window=window,
+            step=step,
+            loss=float(loss.detach()),
+            grad_norm=grad_norm,
+            lr=lr,
+            weights=checksum_tensors(self.model.state_dict().values()),
+            mask=join_checksums(recorder.checksums),
+        )
         return row, stream_checksum(host_batch)
 
     def train_span(self, span: Span, run: str) -> tuple[list[Row], list[int]]:
@@ -266,8 +286,7 @@ class _Trainer:
 
     def predict(self) -> Predictions:
         """Predict the validation split as a timed trial does at its end."""
-        return self._session.workload.predict(
-            lambda batch: move_batch(batch, self._session.device, non_blocking=False))
+        return self._session.workload.predict(lambda batch: move_batch(batch, self._session.device, non_blocking=False))
 
     def _draw(self, forward: Forward, step: int) -> list[int]:
         session = self._session
@@ -296,5 +315,6 @@ def _eager_masks(session: Session, row: Row) -> Masks:
 
 
 def _window(span: Span, checksums: Sequence[int], masks: Masks, note: str) -> ParityWindow:
-    return ParityWindow(start=span.start, num_steps=len(checksums), masks=masks, note=note,
-                        stream_hash=hash_checksums(checksums))
+    return ParityWindow(
+        start=span.start, num_steps=len(checksums), masks=masks, note=note, stream_hash=hash_checksums(checksums)
+    )

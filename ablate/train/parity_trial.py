@@ -13,19 +13,13 @@ from ablate.data.graph import Graph
 from ablate.records.store import read_parity, write_parity, write_predictions
 from ablate.train.checkpoint import read_checkpoint, write_checkpoint
 from ablate.train.environment import peak_memory
-from ablate.train.parity import (
-    ARM,
-    EAGER,
-    ParityRuns,
-    make_spans,
-    train_arm,
-    train_reference,
-)
+from ablate.train.parity import ARM, EAGER, ParityRuns, make_spans, train_arm, train_reference
 from ablate.train.session import Session
 
 
-def train_parity(record: TrialRecord, request: TrialRequest, study: Study, session: Session, graph: Graph,
-                 folder: Path) -> TrialRecord:
+def train_parity(
+    record: TrialRecord, request: TrialRequest, study: Study, session: Session, graph: Graph, folder: Path
+) -> TrialRecord:
     """Train the windows of a parity trial and write what they left; returns the record, without times.
 
     Raises:
@@ -35,12 +29,18 @@ def train_parity(record: TrialRecord, request: TrialRequest, study: Study, sessi
     num_steps = study.timing.epochs * study.timing.steps_per_epoch
     spans = make_spans(trial.windows, study.equivalence.window_steps, num_steps)
     if trial.reference is None:
-        runs = train_reference(session, spans, seed=trial.seed, reruns=study.equivalence.reruns,
-                               keep=lambda checkpoint: write_checkpoint(folder, checkpoint))
+        runs = train_reference(
+            session,
+            spans,
+            seed=trial.seed,
+            reruns=study.equivalence.reruns,
+            keep=lambda checkpoint: write_checkpoint(folder, checkpoint),
+        )
     else:
         reference = _reference_folder(request)
-        runs = train_arm(session, spans, lambda step: read_checkpoint(reference, step), _read_masks(reference),
-                         seed=trial.seed)
+        runs = train_arm(
+            session, spans, lambda step: read_checkpoint(reference, step), _read_masks(reference), seed=trial.seed
+        )
     write_parity(folder, runs.series())
     write_predictions(folder, runs.predicted())
     return _fill(record, request, session, graph, runs)
@@ -55,21 +55,31 @@ def _reference_folder(request: TrialRequest) -> Path:
 def _read_masks(reference: Path) -> dict[tuple[int, int], int]:
     table = read_parity(reference)
     own = table[table["run"] == EAGER]
-    return {(int(window), int(step)): int(mask)
-            for window, step, mask in zip(own["window"], own["step"], own["mask"], strict=True)}
+    return {
+        (int(window), int(step)): int(mask)
+        for window, step, mask in zip(own["window"], own["step"], own["mask"], strict=True)
+    }
 
 
-def _fill(record: TrialRecord, request: TrialRequest, session: Session, graph: Graph, runs: ParityRuns
-          ) -> TrialRecord:
+def _fill(record: TrialRecord, request: TrialRequest, session: Session, graph: Graph, runs: ParityRuns) -> TrialRecord:
     bad = runs.first_bad(EAGER if request.trial.reference is None else ARM)
     status: Status = "completed" if bad is None else "non-finite"
-    failure = None if bad is None else Failure(
-        reason=f"the loss is {bad.loss} at step {bad.step} (window from step {bad.window})")
+    failure = (
+        None
+        if bad is None
+        else Failure(reason=f"the loss is {bad.loss} at step {bad.step} (window from step {bad.window})")
+    )
     return replace(
-        record, status=status, failure=failure,
+        record,
+        status=status,
+        failure=failure,
         parity=Parity(windows=tuple(runs.windows), deterministic=runs.deterministic),
         evidence=session.watch.collect(compiled=request.recipe.execution == "compiled"),
-        data=DataStamp(dataset=graph.name, dataset_digest=graph.digest, stream_hash=runs.windows[0].stream_hash,
-                       num_steps=sum(window.num_steps for window in runs.windows)),
+        data=DataStamp(
+            dataset=graph.name,
+            dataset_digest=graph.digest,
+            stream_hash=runs.windows[0].stream_hash,
+            num_steps=sum(window.num_steps for window in runs.windows),
+        ),
         **peak_memory(session.device),  # type: ignore[arg-type]
     )

@@ -13,9 +13,12 @@ def describe_precision(session: Session) -> dict[str, str]:
     on = torch.is_autocast_enabled(session.device.type)
     autocast = str(torch.get_autocast_dtype(session.device.type)).removeprefix("torch.") if on else "off"
     settings = session.workload.context.recipe.torch_settings
-    found = {"weights": " and ".join(sorted(kinds)), "autocast": autocast,
-             "float32_matmul_precision": torch.get_float32_matmul_precision(),
-             "flush_denormal": str(settings.get("flush_denormal", False)).lower()}
+    found = {
+        "weights": " and ".join(sorted(kinds)),
+        "autocast": autocast,
+        "float32_matmul_precision": torch.get_float32_matmul_precision(),
+        "flush_denormal": str(settings.get("flush_denormal", False)).lower(),
+    }
     if session.device.type == "cuda":
         found["cudnn.allow_tf32"] = str(torch.backends.cudnn.allow_tf32).lower()
     return found

@@ -33,16 +33,22 @@ def _probe(request: ProbeRequest) -> ProbeResult:
     study = read_study(Path(request.study_json))
     apply_settings(request.recipe, study.num_threads)
     device = torch.device("cpu") if study.device == "cpu" else torch.device("cuda", request.device_index or 0)
-    session = open_session(study, study.workloads[0].name, load_graph(study.data), request.recipe, seed=study.seed,
-                           device=device)
+    session = open_session(
+        study, study.workloads[0].name, load_graph(study.data), request.recipe, seed=study.seed, device=device
+    )
     session.train()
     evidence = session.watch.collect(compiled=request.recipe.execution == "compiled")
-    result = ProbeResult(evidence=add_syncs(evidence, session, request.recipe),
-                         first_loss=float(session.module.losses[0]))
+    result = ProbeResult(
+        evidence=add_syncs(evidence, session, request.recipe), first_loss=float(session.module.losses[0])
+    )
     return _with_hazards(result, session, request) if request.hazards else result
 
 
 def _with_hazards(result: ProbeResult, session: Session, request: ProbeRequest) -> ProbeResult:
-    hazards = try_hazards(session.workload, request.recipe, session.dataset,
-                          lambda batch: move_batch(batch, session.device, non_blocking=False))
+    hazards = try_hazards(
+        session.workload,
+        request.recipe,
+        session.dataset,
+        lambda batch: move_batch(batch, session.device, non_blocking=False),
+    )
     return replace(result, hazards=tuple(hazards))

@@ -56,15 +56,18 @@ def apply_settings(recipe: Recipe, num_threads: int | None) -> None:
     if num_threads is not None:
         torch.set_num_threads(num_threads)
     setters: dict[str, Callable[[Any], Any]] = {
-        "float32_matmul_precision": torch.set_float32_matmul_precision, "num_threads": torch.set_num_threads,
+        "float32_matmul_precision": torch.set_float32_matmul_precision,
+        "num_threads": torch.set_num_threads,
         "flush_denormal": torch.set_flush_denormal,
     }
     for name, value in recipe.torch_settings.items():
         if name not in setters:
             raise UserError(f"torch setting {name!r} is not known; known are {', '.join(setters)}")
         setters[name](value)
-    for config, settings in ((torch._dynamo.config, recipe.dynamo_config),
-                             (torch._inductor.config, recipe.inductor_config)):
+    for config, settings in (
+        (torch._dynamo.config, recipe.dynamo_config),
+        (torch._inductor.config, recipe.inductor_config),
+    ):
         for name, value in settings.items():
             if not hasattr(config, name):
                 raise UserError(f"{config.__name__} of torch {torch.__version__} has no setting {name!r}")
@@ -80,8 +83,9 @@ def compile_forward(model: torch.nn.Module, recipe: Recipe) -> Forward:
     return compiled
 
 
-def build_workload(study: Study, name: str, graph: Graph, recipe: Recipe, *, seed: int,
-                   label_seed: int | None = None) -> Workload:
+def build_workload(
+    study: Study, name: str, graph: Graph, recipe: Recipe, *, seed: int, label_seed: int | None = None
+) -> Workload:
     """Build the workload of a study with initial weights drawn from `seed`."""
     choice = next(choice for choice in study.workloads if choice.name == name)
     module = find_module("workloads", choice.name, choice.path)
@@ -91,9 +95,17 @@ def build_workload(study: Study, name: str, graph: Graph, recipe: Recipe, *, see
     return workload
 
 
-def open_session(study: Study, workload_name: str, graph: Graph, recipe: Recipe, *, seed: int, device: torch.device,
-                 on_epoch: Callable[[int, float], None] = lambda epoch, seconds: None,
-                 label_seed: int | None = None) -> Session:
+def open_session(
+    study: Study,
+    workload_name: str,
+    graph: Graph,
+    recipe: Recipe,
+    *,
+    seed: int,
+    device: torch.device,
+    on_epoch: Callable[[int, float], None] = lambda epoch, seconds: None,
+    label_seed: int | None = None,
+) -> Session:
     """Build one training.
 
     Args:
@@ -108,24 +120,39 @@ def open_session(study: Study, workload_name: str, graph: Graph, recipe: Recipe,
     workload = build_workload(study, workload_name, graph, recipe, seed=seed, label_seed=label_seed)
     workload.model.to(device)
     dataset = workload.train_dataset(num_steps, stream_generator(seed), replay=study.loader.mode == "replay")
-    stream = BatchStream(dataset, study.timing.steps_per_epoch, study.loader,
-                         pin=study.loader.pin_memory and device.type == "cuda")
+    stream = BatchStream(
+        dataset, study.timing.steps_per_epoch, study.loader, pin=study.loader.pin_memory and device.type == "cuda"
+    )
     watch = CompileWatch()
     lr = study.training.lr if study.training.lr is not None else workload.info.reference_lr
     stepper = make_stepper(workload.model.parameters(), recipe, study.training, lr, num_steps, device)
-    module = TrainingModule(workload, compile_forward(workload.model, recipe), stepper, recipe, num_steps, device,
-                            note=watch.note)
+    module = TrainingModule(
+        workload, compile_forward(workload.model, recipe), stepper, recipe, num_steps, device, note=watch.note
+    )
     clock = EpochClock(device, on_epoch)
     trainer = lightning.Trainer(
         accelerator="gpu" if device.type == "cuda" else "cpu",
         devices=[device.index or 0] if device.type == "cuda" else 1,
-        max_epochs=study.timing.epochs, limit_train_batches=study.timing.steps_per_epoch,
+        max_epochs=study.timing.epochs,
+        limit_train_batches=study.timing.steps_per_epoch,
         callbacks=[clock, PlainSignals()],
-        logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
         num_sanity_val_steps=0,
     )
-    session = Session(workload=workload, module=module, stepper=stepper, stream=stream, dataset=dataset,
-                      trainer=trainer, clock=clock, watch=watch, device=device)
+    session = Session(
+        workload=workload,
+        module=module,
+        stepper=stepper,
+        stream=stream,
+        dataset=dataset,
+        trainer=trainer,
+        clock=clock,
+        watch=watch,
+        device=device,
+    )
     if recipe.adapt is not None:
         find_adapt(recipe.adapt)(session)
     torch.manual_seed(seed + 1)  # dropout draws start here, whatever building the model consumed
@@ -145,10 +172,13 @@ def find_adapt(address: str) -> Callable[[Session], None]:
         try:
             module = importlib.import_module(place)
         except (ImportError, ValueError) as error:
-            raise UserError(f"recipe.adapt {address!r}: module {place!r} cannot be imported ({error}); an optimization "
-                            "must name module:function") from error
+            raise UserError(
+                f"recipe.adapt {address!r}: module {place!r} cannot be imported ({error}); an optimization "
+                "must name module:function"
+            ) from error
     function: Callable[[Session], None] | None = getattr(module, name, None)
     if not callable(function):
-        raise UserError(f"recipe.adapt {address!r}: {place} has no function {name!r}; correct the optimization that "
-                        "sets it")
+        raise UserError(
+            f"recipe.adapt {address!r}: {place} has no function {name!r}; correct the optimization that sets it"
+        )
     return function

@@ -56,8 +56,9 @@ def execute_trial(request: TrialRequest) -> TrialRecord:
     return record
 
 
-def _train(request: TrialRequest, study: Study, progress: ProgressPipe, record: TrialRecord, folder: Path
-           ) -> TrialRecord:
+def _train(
+    request: TrialRequest, study: Study, progress: ProgressPipe, record: TrialRecord, folder: Path
+) -> TrialRecord:
     progress.send("start")
     before = look_around(on_gpu=study.device == "cuda")
     apply_settings(request.recipe, study.num_threads)
@@ -71,8 +72,9 @@ def _train(request: TrialRequest, study: Study, progress: ProgressPipe, record: 
     def on_epoch(epoch: int, seconds: float) -> None:
         progress.send("train", epoch=epoch + 1, epochs=epochs, epoch_s=seconds)
 
-    session = open_session(study, request.trial.workload, graph, request.recipe, seed=request.trial.seed,
-                           device=device, on_epoch=on_epoch)
+    session = open_session(
+        study, request.trial.workload, graph, request.recipe, seed=request.trial.seed, device=device, on_epoch=on_epoch
+    )
     record = replace(record, precision=describe_precision(session))
     progress.send("train", epoch=0, epochs=epochs)
     if request.trial.purpose == "parity":
@@ -91,33 +93,58 @@ def _train(request: TrialRequest, study: Study, progress: ProgressPipe, record: 
     return replace(record, evidence=add_untimed(record.evidence, session, request.recipe))
 
 
-def _with_training(record: TrialRecord, request: TrialRequest, study: Study, session: Session, graph: Graph,
-                   folder: Path) -> TrialRecord:
+def _with_training(
+    record: TrialRecord, request: TrialRequest, study: Study, session: Session, graph: Graph, folder: Path
+) -> TrialRecord:
     """Add times, evidence, losses and memory; write the series."""
     steps_per_epoch, module, clock = study.timing.steps_per_epoch, session.module, session.clock
     evidence = session.watch.collect(compiled=request.recipe.execution == "compiled")
     step_s, epochs = _step_seconds(clock.starts_s, module.step_ends_s, steps_per_epoch)
     losses = module.losses.tolist()
-    write_series(folder, {
-        "step": list(range(len(losses))), "epoch": epochs, "loss": losses,
-        "lr": [float(rate) for rate in module.learning_rates], "step_s": step_s,
-        "loader_wait_s": session.stream.wait_s,
-    })
-    times = summarize_times(clock.epoch_s, session.watch.compile_steps, steps_per_epoch, study.timing.horizon_epochs,
-                            evidence.counters["compile_s"], session.stream.wait_s, step_s[0])
+    write_series(
+        folder,
+        {
+            "step": list(range(len(losses))),
+            "epoch": epochs,
+            "loss": losses,
+            "lr": [float(rate) for rate in module.learning_rates],
+            "step_s": step_s,
+            "loader_wait_s": session.stream.wait_s,
+        },
+    )
+    times = summarize_times(
+        clock.epoch_s,
+        session.watch.compile_steps,
+        steps_per_epoch,
+        study.timing.horizon_epochs,
+        evidence.counters["compile_s"],
+        session.stream.wait_s,
+        step_s[0],
+    )
     bad = next((step for step, loss in enumerate(losses) if not math.isfinite(loss)), None)
     status: Status = "completed" if bad is None else "non-finite"
     failure = None if bad is None else Failure(reason=f"the loss is {losses[bad]} at step {bad}")
     return replace(
-        record, status=status, failure=failure, times=times, evidence=evidence, final_loss=losses[-1],
-        data=DataStamp(dataset=graph.name, dataset_digest=graph.digest, stream_hash=session.stream.hash,
-                       num_steps=len(losses), replay_gib=session.dataset.replay_gib),
+        record,
+        status=status,
+        failure=failure,
+        times=times,
+        evidence=evidence,
+        final_loss=losses[-1],
+        data=DataStamp(
+            dataset=graph.name,
+            dataset_digest=graph.digest,
+            stream_hash=session.stream.hash,
+            num_steps=len(losses),
+            replay_gib=session.dataset.replay_gib,
+        ),
         **peak_memory(session.device),  # type: ignore[arg-type]
     )
 
 
-def _step_seconds(epoch_starts: list[float], step_ends: list[float], steps_per_epoch: int
-                  ) -> tuple[list[float], list[int]]:
+def _step_seconds(
+    epoch_starts: list[float], step_ends: list[float], steps_per_epoch: int
+) -> tuple[list[float], list[int]]:
     """Wall time of each step (from the end of the one before, or the start of its epoch) and its epoch."""
     seconds, epochs = [], []
     for step, end in enumerate(step_ends):
@@ -140,17 +167,35 @@ def _blank_record(request: TrialRequest, study: Study, now: str) -> TrialRecord:
     trial = request.trial
     designed = trial.cell
     identity = Identity(
-        study=study.name, study_hash=study.hash, key=trial.key, workload=trial.workload,
-        execution=designed.cell.execution, levels=designed.cell.levels, effective_key=designed.effective_key,
-        arms=designed.arms, block=trial.block, seed=trial.seed, order=trial.order, attempt=request.attempt,
+        study=study.name,
+        study_hash=study.hash,
+        key=trial.key,
+        workload=trial.workload,
+        execution=designed.cell.execution,
+        levels=designed.cell.levels,
+        effective_key=designed.effective_key,
+        arms=designed.arms,
+        block=trial.block,
+        seed=trial.seed,
+        order=trial.order,
+        attempt=request.attempt,
         purpose=trial.purpose,
     )
     expectations: Mapping[str, Any] = {f.name: [to_dict(e) for e in f.info.expectations] for f in study.factors}
-    emulations = {f.name: label for f in study.factors
-                  if (label := f.info.emulations.get(designed.cell.levels.get(f.name, "")))}
-    return TrialRecord(identity=identity, status="failed", started_at=now, ended_at=now,
-                       cache_state=request.cache_state, recipe=to_dict(request.recipe), expectations=expectations,
-                       emulations=emulations, margins=_margins(study, trial.workload))
+    emulations = {
+        f.name: label for f in study.factors if (label := f.info.emulations.get(designed.cell.levels.get(f.name, "")))
+    }
+    return TrialRecord(
+        identity=identity,
+        status="failed",
+        started_at=now,
+        ended_at=now,
+        cache_state=request.cache_state,
+        recipe=to_dict(request.recipe),
+        expectations=expectations,
+        emulations=emulations,
+        margins=_margins(study, trial.workload),
+    )
 
 
 def _margins(study: Study, workload: str) -> dict[str, float]:

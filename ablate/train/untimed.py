@@ -126,8 +126,9 @@ def _forward_rest(seconds: dict[str, float]) -> dict[str, float]:
     return {**{name: value for name, value in seconds.items() if name != "forward"}, "rest of forward": rest}
 
 
-def _make_step(session: Session, forward: Forward, running: Any, batch: Any, *, update: bool = True
-               ) -> Callable[[], None]:
+def _make_step(
+    session: Session, forward: Forward, running: Any, batch: Any, *, update: bool = True
+) -> Callable[[], None]:
     def step() -> None:
         session.stepper.optimizer.zero_grad(set_to_none=True)
         loss = session.workload.loss(forward, batch)
@@ -155,14 +156,19 @@ def _copied(session: Session, recipe: Recipe, forward: Forward, running: Any) ->
 def _num_rows(batch: Any) -> int:
     """Rows that the encoders see: distinct ones only where the recipe says so."""
     parts = batch if isinstance(batch, (tuple, list)) else (batch,)
-    return sum(part[name].tf.num_rows
-               for part in parts for name in getattr(part, "node_types", ()) if "tf" in part[name])
+    return sum(
+        part[name].tf.num_rows for part in parts for name in getattr(part, "node_types", ()) if "tf" in part[name]
+    )
 
 
 def _host_tensors(session: Session, recipe: Recipe) -> list[torch.Tensor]:
     """Tensors of the optimizer that are on the host whatever the device: its counters, and a CPU learning rate."""
     optimizer = session.stepper.optimizer
-    found = [value for state in optimizer.state.values() for value in state.values()
-             if isinstance(value, torch.Tensor) and value.dim() == 0]
+    found = [
+        value
+        for state in optimizer.state.values()
+        for value in state.values()
+        if isinstance(value, torch.Tensor) and value.dim() == 0
+    ]
     rates = [group["lr"] for group in optimizer.param_groups] if recipe.lr_kind == "tensor" else []
     return [tensor for tensor in found + rates if tensor.device.type == "cpu"]

@@ -27,8 +27,13 @@ class EntityWorkload(Workload):
         clamp: Turns raw validation predictions (numpy) into what the evaluator takes; the identity by default.
     """
 
-    def __init__(self, context: WorkloadContext, info: WorkloadInfo, loss: Callable[[Tensor, Tensor], Tensor],
-                 clamp: Callable[[np.ndarray], np.ndarray] = lambda p: p) -> None:
+    def __init__(
+        self,
+        context: WorkloadContext,
+        info: WorkloadInfo,
+        loss: Callable[[Tensor, Tensor], Tensor],
+        clamp: Callable[[np.ndarray], np.ndarray] = lambda p: p,
+    ) -> None:
         super().__init__(context)
         self.info, self._loss, self._clamp = info, loss, clamp
         self._task = load_task(context.graph, info.task)
@@ -59,12 +64,19 @@ class EntityWorkload(Workload):
 
         self.model.eval()
         with torch.no_grad():
-            outputs = [self.model(*make_inputs(batch, self.context.recipe)).view(-1).cpu()
-                       for batch in self.evaluation_batches(parts, len(rows), to_device)]
+            outputs = [
+                self.model(*make_inputs(batch, self.context.recipe)).view(-1).cpu()
+                for batch in self.evaluation_batches(parts, len(rows), to_device)
+            ]
         self.model.train()
         return Predictions(values=self._clamp(torch.cat(outputs).double().numpy()), table=table)
 
     def score(self, predictions: Predictions) -> Metric:
         scores = self._task.evaluate(predictions.values, predictions.table)
-        return Metric(name=self.info.metric, value=float(scores[self.info.metric]), unit=self.info.metric_unit,
-                      higher_is_better=self.info.higher_is_better, num_rows=len(predictions.table.df))
+        return Metric(
+            name=self.info.metric,
+            value=float(scores[self.info.metric]),
+            unit=self.info.metric_unit,
+            higher_is_better=self.info.higher_is_better,
+            num_rows=len(predictions.table.df),
+        )

@@ -60,8 +60,9 @@ class Keys:
 class HeteroSAGE(torch.nn.Module):
     """Heterogeneous GraphSAGE with sum aggregation, a layer norm and a ReLU after each hop."""
 
-    def __init__(self, node_types: list[str], edge_types: list[EdgeType], channels: int, num_hops: int, keys: Keys
-                 ) -> None:
+    def __init__(
+        self, node_types: list[str], edge_types: list[EdgeType], channels: int, num_hops: int, keys: Keys
+    ) -> None:
         super().__init__()
         self._edges = [(keys.of(edge_type), edge_type[0], edge_type[2]) for edge_type in edge_types]
         self.convs = torch.nn.ModuleList(
@@ -102,20 +103,25 @@ class TemporalGNN(torch.nn.Module):
         {"encoder": "encoding", "temporal_encoder": "encoding", "gnn": "message passing", "head": "head"}
     )
 
-    def __init__(self, graph: Graph, training: Training, recipe: Recipe, out_channels: int,
-                 embedded: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, graph: Graph, training: Training, recipe: Recipe, out_channels: int, embedded: tuple[str, ...] = ()
+    ) -> None:
         super().__init__()
         data, channels = graph.data, training.channels
         self.encoder = HeteroEncoder(
             channels,
             {name: data[name].tf.col_names_dict for name in data.node_types},
             graph.col_stats,
-            torch_frame_model_kwargs={"channels": channels, "num_layers": training.encoder_layers,
-                                      "dropout_prob": training.dropout},
+            torch_frame_model_kwargs={
+                "channels": channels,
+                "num_layers": training.encoder_layers,
+                "dropout_prob": training.dropout,
+            },
         )
         self.temporal_encoder = HeteroTemporalEncoder([n for n in data.node_types if "time" in data[n]], channels)
-        self.gnn = HeteroSAGE(data.node_types, data.edge_types, channels, len(training.num_neighbors),
-                              Keys(style=recipe.key_style))
+        self.gnn = HeteroSAGE(
+            data.node_types, data.edge_types, channels, len(training.num_neighbors), Keys(style=recipe.key_style)
+        )
         self.head = MLP(channels, out_channels=out_channels, norm="batch_norm", num_layers=1)
         self.embeddings = torch.nn.ModuleDict(
             {name: torch.nn.Embedding(int(data[name].num_nodes), channels) for name in embedded}
@@ -123,9 +129,17 @@ class TemporalGNN(torch.nn.Module):
         for embedding in self.embeddings.values():
             torch.nn.init.normal_(embedding.weight, std=0.1)  # type: ignore[arg-type]
 
-    def forward(self, target: str, frames: dict[str, TensorFrame], edges: dict[Any, Tensor],
-                times: dict[str, Tensor], seed_of: dict[str, Tensor], seed_time: Tensor, node_ids: dict[str, Tensor],
-                row_of: dict[str, Tensor]) -> Tensor:
+    def forward(
+        self,
+        target: str,
+        frames: dict[str, TensorFrame],
+        edges: dict[Any, Tensor],
+        times: dict[str, Tensor],
+        seed_of: dict[str, Tensor],
+        seed_time: Tensor,
+        node_ids: dict[str, Tensor],
+        row_of: dict[str, Tensor],
+    ) -> Tensor:
         """Return (S, out_channels) for the seeds, which are the first S nodes of type `target`.
 
         `row_of` (N,) names the row of `frames` that a node has; empty where every node has a row of its own.

@@ -10,8 +10,13 @@ if TYPE_CHECKING:
     from ablate.workloads.contract import Workload, WorkloadContext
 
 INFO = WorkloadInfo(
-    name="hm/item-sales", title="H&M item sales", task="item-sales",
-    metric="nmae", metric_unit="MAE / sd of the training labels", higher_is_better=False, reference_lr=0.005,
+    name="hm/item-sales",
+    title="H&M item sales",
+    task="item-sales",
+    metric="nmae",
+    metric_unit="MAE / sd of the training labels",
+    higher_is_better=False,
+    reference_lr=0.005,
 )
 
 

@@ -10,8 +10,13 @@ if TYPE_CHECKING:
     from ablate.workloads.contract import Workload, WorkloadContext
 
 INFO = WorkloadInfo(
-    name="hm/user-churn", title="H&M user churn", task="user-churn",
-    metric="roc_auc", metric_unit="AUROC, 0 to 1", higher_is_better=True, reference_lr=0.005,
+    name="hm/user-churn",
+    title="H&M user churn",
+    task="user-churn",
+    metric="roc_auc",
+    metric_unit="AUROC, 0 to 1",
+    higher_is_better=True,
+    reference_lr=0.005,
 )
 
 

@@ -10,8 +10,13 @@ if TYPE_CHECKING:
     from ablate.workloads.contract import Workload, WorkloadContext
 
 INFO = WorkloadInfo(
-    name="hm/user-item-purchase", title="H&M user-item purchase", task="user-item-purchase",
-    metric="map", metric_unit="MAP@12, 0 to 1", higher_is_better=True, reference_lr=0.001,
+    name="hm/user-item-purchase",
+    title="H&M user-item purchase",
+    task="user-item-purchase",
+    metric="map",
+    metric_unit="MAP@12, 0 to 1",
+    higher_is_better=True,
+    reference_lr=0.001,
 )
 
 

@@ -33,12 +33,18 @@ class LinkWorkload(Workload):
         self._destination = self._task.dst_entity_table
         self._num_destinations = int(context.graph.data[self._destination].num_nodes)
         self._embedded = (self._destination,)
-        self.model = TemporalGNN(context.graph, context.training, context.recipe,
-                                 out_channels=context.training.channels, embedded=self._embedded)
+        self.model = TemporalGNN(
+            context.graph,
+            context.training,
+            context.recipe,
+            out_channels=context.training.channels,
+            embedded=self._embedded,
+        )
 
     def train_parts(self, num_batches: int, generator: np.random.Generator) -> Parts:
-        batches = draw_link_batches(self._train, self._num_destinations, self.context.training.batch_size,
-                                    num_batches, generator)
+        batches = draw_link_batches(
+            self._train, self._num_destinations, self.context.training.batch_size, num_batches, generator
+        )
         return link_parts(self._train, self._destination, batches)
 
     def loss(self, forward: Forward, batch: Any) -> Tensor:
@@ -57,15 +63,21 @@ class LinkWorkload(Workload):
             moment = seeds.times[:1].expand(self._num_destinations)
             destinations = self._embed(self._destination, all_destinations, moment, to_device)
             sources = self._embed(seeds.node_type, seeds.nodes, seeds.times, to_device)
-            top = [(chunk @ destinations.t()).topk(self._task.eval_k, dim=1).indices.cpu()
-                   for chunk in sources.split(4096)]
+            top = [
+                (chunk @ destinations.t()).topk(self._task.eval_k, dim=1).indices.cpu() for chunk in sources.split(4096)
+            ]
         self.model.train()
         return Predictions(values=torch.cat(top).numpy(), table=table)
 
     def score(self, predictions: Predictions) -> Metric:
         scores = self._task.evaluate(predictions.values, predictions.table)
-        return Metric(name=self.info.metric, value=float(scores[self.info.metric]), unit=self.info.metric_unit,
-                      higher_is_better=self.info.higher_is_better, num_rows=len(predictions.table.df))
+        return Metric(
+            name=self.info.metric,
+            value=float(scores[self.info.metric]),
+            unit=self.info.metric_unit,
+            higher_is_better=self.info.higher_is_better,
+            num_rows=len(predictions.table.df),
+        )
 
     def _embed(self, node_type: str, nodes: Tensor, times: Tensor, to_device: Callable[[Any], Any]) -> Tensor:
         """Vectors of nodes at their times, shape (nodes, channels)."""
@@ -75,8 +87,9 @@ class LinkWorkload(Workload):
             chosen = torch.from_numpy(rows[index])
             return (Part(node_type=node_type, nodes=nodes[chosen], times=times[chosen]),)
 
-        return torch.cat([self.model(*self._inputs(batch))
-                          for batch in self.evaluation_batches(parts, len(rows), to_device)])
+        return torch.cat(
+            [self.model(*self._inputs(batch)) for batch in self.evaluation_batches(parts, len(rows), to_device)]
+        )
 
     def _inputs(self, batch: Any) -> tuple[Any, ...]:
         return make_inputs(batch, self.context.recipe, self._embedded)

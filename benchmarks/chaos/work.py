@@ -25,12 +25,7 @@ def main() -> int:
     given = parser.parse_args()
     loaded = load_study(given.spec, runs=given.runs, reports=given.runs, blocks=given.blocks, device="cpu")
     outcome = run_study(
-        loaded.study,
-        loaded.design,
-        loaded.paths,
-        PlainProgress(sys.stderr),
-        retry_failed=given.runner,
-        command=TRAINER,
+        loaded.study, loaded.design, loaded.paths, PlainProgress(sys.stderr), retry_failed=given.runner, command=TRAINER
     )
     return outcome.exit_code
 

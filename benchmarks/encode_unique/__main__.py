@@ -53,8 +53,10 @@ def main() -> int:
     graph = load_graph(study.data, lambda sentence: print(sentence, flush=True))
     off, on = (make_session(study, graph, level) for level in ("every", "distinct"))
     checks = [compare_first_step(off, on), compare_times(off, on, arguments.pairs)]
-    print(f"\n{datetime.now(UTC):%Y-%m-%d}, {platform.processor() or platform.machine()}, {torch.get_num_threads()} "
-          f"threads, torch {torch.__version__}, look-alike {study.data.scale}, eager")
+    print(
+        f"\n{datetime.now(UTC):%Y-%m-%d}, {platform.processor() or platform.machine()}, {torch.get_num_threads()} "
+        f"threads, torch {torch.__version__}, look-alike {study.data.scale}, eager"
+    )
     return 0 if all(checks) else 1
 
 
@@ -77,14 +79,19 @@ def compare_first_step(off: Session, on: Session) -> bool:
     # pytorch-frame's LinearEncoder gives the weight of a column with missing values a NaN gradient (0 times NaN)
     missing = [{name for name, grad in found.items() if not grad.isfinite().all()} for found in gradients]
     loss_error = abs(losses[0] - losses[1]) / abs(losses[0])
-    worst = max(float((gradients[0][name] - gradients[1][name]).norm() / gradients[0][name].norm().clamp_min(1e-30))
-                for name in gradients[0].keys() - missing[0] if gradients[0][name].norm() > 0)
+    worst = max(
+        float((gradients[0][name] - gradients[1][name]).norm() / gradients[0][name].norm().clamp_min(1e-30))
+        for name in gradients[0].keys() - missing[0]
+        if gradients[0][name].norm() > 0
+    )
     rows = [sum(batch[name].tf.num_rows for name in batch.node_types) for batch in (off.dataset[0], on.dataset[0])]
     print(f"rows of the first batch: {rows[0]:,} nodes, {rows[1]:,} distinct")
     passed = loss_error <= LOSS_TOLERANCE and worst <= GRADIENT_TOLERANCE
     passed = passed and gradients[0].keys() == gradients[1].keys() and missing[0] == missing[1]
-    print(f"first step: loss {losses[0]:.8f} off, {losses[1]:.8f} on, relative difference {loss_error:.1e}; largest "
-          f"relative difference of a gradient (norm) {worst:.1e}: {'as it must be' if passed else 'NOT as it must be'}")
+    print(
+        f"first step: loss {losses[0]:.8f} off, {losses[1]:.8f} on, relative difference {loss_error:.1e}; largest "
+        f"relative difference of a gradient (norm) {worst:.1e}: {'as it must be' if passed else 'NOT as it must be'}"
+    )
     for name in sorted(missing[0]):
         print(f"not compared, not finite with it off either: {name}")
     return passed
@@ -95,18 +102,23 @@ def compare_times(off: Session, on: Session, pairs: int) -> bool:
     steps: dict[int, list[Step]] = {0: [], 1: []}
     sessions = (off, on)
     for index in range(pairs + 2):
-        for which in ((0, 1) if index % 2 == 0 else (1, 0)):
+        for which in (0, 1) if index % 2 == 0 else (1, 0):
             steps[which].append(take_step(sessions[which], index))
     ratios = [a.seconds / b.seconds for a, b in zip(steps[0][2:], steps[1][2:], strict=True)]
-    whole = [(a.seconds + a.loader_s) / (b.seconds + b.loader_s)
-             for a, b in zip(steps[0][2:], steps[1][2:], strict=True)]
+    whole = [
+        (a.seconds + a.loader_s) / (b.seconds + b.loader_s) for a, b in zip(steps[0][2:], steps[1][2:], strict=True)
+    ]
     ratio, low, high = median(ratios), sorted(ratios)[pairs // 10], sorted(ratios)[-1 - pairs // 10]
     passed = ratio >= LEAST_RATIO
-    print(f"step: median {_median(steps[0], 'seconds'):.0f} ms off, {_median(steps[1], 'seconds'):.0f} ms on; ratio "
-          f"{ratio:.2f} (most pairs {low:.2f} to {high:.2f}, {pairs} pairs, at least {LEAST_RATIO}): "
-          f"{'as it must be' if passed else 'NOT as it must be'}")
-    print(f"loader: median {_median(steps[0], 'loader_s'):.0f} ms off, {_median(steps[1], 'loader_s'):.0f} ms on; step "
-          f"and loader together: ratio {median(whole):.2f}")
+    print(
+        f"step: median {_median(steps[0], 'seconds'):.0f} ms off, {_median(steps[1], 'seconds'):.0f} ms on; ratio "
+        f"{ratio:.2f} (most pairs {low:.2f} to {high:.2f}, {pairs} pairs, at least {LEAST_RATIO}): "
+        f"{'as it must be' if passed else 'NOT as it must be'}"
+    )
+    print(
+        f"loader: median {_median(steps[0], 'loader_s'):.0f} ms off, {_median(steps[1], 'loader_s'):.0f} ms on; step "
+        f"and loader together: ratio {median(whole):.2f}"
+    )
     return passed
 
 

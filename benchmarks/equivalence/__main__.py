@@ -42,29 +42,40 @@ SLOWEST_FIRST = ("hm/user-item-purchase", "hm/user-churn", "hm/item-sales")
 
 def main() -> int:
     """Measure, print the tables, and say whether every number holds."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.equivalence", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.equivalence",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--seeds", type=int, default=SEEDS, help="seeds per workload")
     parser.add_argument("--workload", action="append", choices=SLOWEST_FIRST, help="only this one; can be repeated")
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
-    parser.add_argument("--only", choices=("trained", "correct", "simulated"),
-                        help="a part of the table; correct: training, without the bugs")
+    parser.add_argument(
+        "--only",
+        choices=("trained", "correct", "simulated"),
+        help="a part of the table; correct: training, without the bugs",
+    )
     options = parser.parse_args()
     started = time.perf_counter()
     holds: list[bool] = []
     seeds = range(options.first_seed, options.first_seed + options.seeds)
-    print(f"benchmarks/equivalence, {datetime.now(UTC):%Y-%m-%d}, seeds {seeds[0]} to {seeds[-1]} of each workload, "
-          f"{platform.machine()} with {os.cpu_count()} CPU cores, Python {platform.python_version()}, "
-          f"torch {torch.__version__}")
+    print(
+        f"benchmarks/equivalence, {datetime.now(UTC):%Y-%m-%d}, seeds {seeds[0]} to {seeds[-1]} of each workload, "
+        f"{platform.machine()} with {os.cpu_count()} CPU cores, Python {platform.python_version()}, "
+        f"torch {torch.__version__}"
+    )
     if options.only != "simulated":
         bugs = () if options.only == "correct" else BUGS
         holds += report_trained(train(options.workload or SLOWEST_FIRST, seeds, bugs, options.processes), seeds)
     if options.only in (None, "simulated"):
         holds += report_simulated(quick=options.seeds < SEEDS)
     missed = holds.count(False)
-    print(f"\n{len(holds) - missed} of {len(holds)} numbers hold" + (f", {missed} MISSED" if missed else "")
-          + f", {time.perf_counter() - started:.0f} s")
+    print(
+        f"\n{len(holds) - missed} of {len(holds)} numbers hold"
+        + (f", {missed} MISSED" if missed else "")
+        + f", {time.perf_counter() - started:.0f} s"
+    )
     return 1 if missed else 0
 
 
@@ -74,8 +85,12 @@ def train(workloads: Sequence[str], seeds: range, bugs: Sequence[str], processes
     middle = max((len(seeds) + 1) // 2, min(len(seeds), COMPILED_SEEDS))
     halves = [seeds[:middle], seeds[middle:]]
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
-        jobs = [pool.submit(trained.measure, workload, half, seeds[:COMPILED_SEEDS] if half is halves[0] else [], bugs)
-                for workload in workloads for half in halves if half]
+        jobs = [
+            pool.submit(trained.measure, workload, half, seeds[:COMPILED_SEEDS] if half is halves[0] else [], bugs)
+            for workload in workloads
+            for half in halves
+            if half
+        ]
         return [finding for job in jobs for finding in job.result()]
 
 
@@ -92,38 +107,81 @@ def report_bugs(findings: Sequence[Finding], num_seeds: int) -> list[bool]:
     """Print how often each bug was found, and what the first window says alone, as a study tests it by default."""
     if not findings:
         return []
-    rows = [("item 8: planted bug", "workload", "found", "window: seeds, in steps", "departs first",
-             "window 0 alone: different, says nothing, within", "")]
+    rows = [
+        (
+            "item 8: planted bug",
+            "workload",
+            "found",
+            "window: seeds, in steps",
+            "departs first",
+            "window 0 alone: different, says nothing, within",
+            "",
+        )
+    ]
     holds = []
     for bug, workload in dict.fromkeys((f.arm, f.workload) for f in findings):
         own = [f for f in findings if (f.arm, f.workload) == (bug, workload)]
-        right = [f for f in own if f.by_loss and f.first_step is not None
-                 and f.first_step >= FIRST_STEP[bug](f.window)]
+        right = [f for f in own if f.by_loss and f.first_step is not None and f.first_step >= FIRST_STEP[bug](f.window)]
         found = {f.seed for f in right}
         passed = [f for f in own if f.outcome == "within the envelope"]
         holds.append(len(found) == num_seeds and not passed)
         alone = [f for f in own if f.window == 0]
-        words = [sum(f.flagged for f in alone), *(sum(f.outcome == word for f in alone)
-                                                  for word in ("says nothing", "within the envelope"))]
-        places = [f"{window}: {sum(f.window == window for f in right)}, "
-                  + _span([f.first_step for f in right if f.window == window and f.first_step is not None])
-                  for window in sorted({f.window for f in own})]
-        rows.append((bug, workload, f"{len(found)} of {num_seeds}", "; ".join(places),
-                     _counted(f.quantity for f in right), ", ".join(map(str, words)), _word(holds[-1])))
+        words = [
+            sum(f.flagged for f in alone),
+            *(sum(f.outcome == word for f in alone) for word in ("says nothing", "within the envelope")),
+        ]
+        places = [
+            f"{window}: {sum(f.window == window for f in right)}, "
+            + _span([f.first_step for f in right if f.window == window and f.first_step is not None])
+            for window in sorted({f.window for f in own})
+        ]
+        rows.append(
+            (
+                bug,
+                workload,
+                f"{len(found)} of {num_seeds}",
+                "; ".join(places),
+                _counted(f.quantity for f in right),
+                ", ".join(map(str, words)),
+                _word(holds[-1]),
+            )
+        )
     _print_table(rows)
     return holds
 
 
 def print_arms(title: str, findings: Sequence[Finding]) -> None:
     """Print how often arms were flagged, window by window."""
-    rows = [(title, "workload", "window", "flagged", "says nothing", "masks aligned", "departs first", "steps tested",
-             "d / 10 env: median", "largest")]
+    rows = [
+        (
+            title,
+            "workload",
+            "window",
+            "flagged",
+            "says nothing",
+            "masks aligned",
+            "departs first",
+            "steps tested",
+            "d / 10 env: median",
+            "largest",
+        )
+    ]
     for arm, workload, window, own in _groups(findings):
         ratios = sorted(f.ratio for f in own)
-        rows.append((arm, workload, str(window), f"{sum(f.flagged for f in own)} of {len(own)}",
-                     str(sum(f.outcome == "says nothing" for f in own)), str(sum(f.aligned for f in own)),
-                     _counted(f.quantity for f in own if f.flagged),
-                     _span([f.num_tested for f in own]), f"{ratios[len(ratios) // 2]:.3g}", f"{ratios[-1]:.3g}"))
+        rows.append(
+            (
+                arm,
+                workload,
+                str(window),
+                f"{sum(f.flagged for f in own)} of {len(own)}",
+                str(sum(f.outcome == "says nothing" for f in own)),
+                str(sum(f.aligned for f in own)),
+                _counted(f.quantity for f in own if f.flagged),
+                _span([f.num_tested for f in own]),
+                f"{ratios[len(ratios) // 2]:.3g}",
+                f"{ratios[-1]:.3g}",
+            )
+        )
     _print_table(rows)
 
 
@@ -136,18 +194,23 @@ def report_rate(correct: Sequence[Finding], num_seeds: int) -> bool:
     rate = sum(flagged.values()) / max(len(flagged), 1)
     holds = rate <= MOST_FLAGGED and (num_seeds < SEEDS or len(flagged) >= LEAST_ARM_SEEDS)
     kinds = Counter(arm for _, arm, _ in flagged)
-    print(f"\ncorrect arms flagged in any window: {sum(flagged.values())} of {len(flagged)} arm-seeds ({rate:.1%}), "
-          f"wanted <= {MOST_FLAGGED:.0%} over at least {LEAST_ARM_SEEDS}: {_word(holds)}; "
-          + ", ".join(f"{arm} {sum(v for k, v in flagged.items() if k[1] == arm)} of {n}" for arm, n in kinds.items()))
+    print(
+        f"\ncorrect arms flagged in any window: {sum(flagged.values())} of {len(flagged)} arm-seeds ({rate:.1%}), "
+        f"wanted <= {MOST_FLAGGED:.0%} over at least {LEAST_ARM_SEEDS}: {_word(holds)}; "
+        + ", ".join(f"{arm} {sum(v for k, v in flagged.items() if k[1] == arm)} of {n}" for arm, n in kinds.items())
+    )
     return holds
 
 
 def report_simulated(*, quick: bool) -> list[bool]:
     """Print items 7 and 9; whether each of their numbers holds."""
     found = run_simulated(quick)
-    _print_table([("items 7 and 9", "measured", "wanted", ""),
-                  *((row.what, f"{row.value:.4f}", row.limit, "" if row.ok is None else _word(row.ok))
-                    for row in found)])
+    _print_table(
+        [
+            ("items 7 and 9", "measured", "wanted", ""),
+            *((row.what, f"{row.value:.4f}", row.limit, "" if row.ok is None else _word(row.ok)) for row in found),
+        ]
+    )
     return [row.ok for row in found if row.ok is not None]
 
 

@@ -29,18 +29,7 @@ from ablate.design.cells import make_design
 from ablate.design.parity import resolve_windows
 from ablate.run.recipes import compose_cell, find_appliers, for_parity
 from ablate.spec.reader import read_study
-from ablate.train.parity import (
-    ARM,
-    EAGER,
-    ULP,
-    ParityRuns,
-    Row,
-    Span,
-    make_spans,
-    masks_of,
-    train_arm,
-    train_reference,
-)
+from ablate.train.parity import ARM, EAGER, ULP, ParityRuns, Row, Span, make_spans, masks_of, train_arm, train_reference
 from ablate.train.session import Session, apply_settings, open_session
 from benchmarks.equivalence import planted, reassociated
 
@@ -118,8 +107,9 @@ def read_spec() -> Study:
     return read_study(SPEC, catalog=make_catalog(), device="cpu")
 
 
-def measure(workload: str, seeds: Sequence[int], compiled_seeds: Sequence[int], bugs: Sequence[str] = BUGS
-            ) -> list[Finding]:
+def measure(
+    workload: str, seeds: Sequence[int], compiled_seeds: Sequence[int], bugs: Sequence[str] = BUGS
+) -> list[Finding]:
     """Train every arm of a workload with every seed.
 
     Args:
@@ -131,16 +121,18 @@ def measure(workload: str, seeds: Sequence[int], compiled_seeds: Sequence[int], 
     full = full_recipe(study)
     apply_settings(full, study.num_threads)
     recipes = {COMPILED: replace(full, compile_step=False), COMPILED_STEP: full} if compiled_seeds else {}
-    compiled = {arm: open_session(study, workload, graph, recipe, seed=0, device=CPU)
-                for arm, recipe in recipes.items()}
+    compiled = {
+        arm: open_session(study, workload, graph, recipe, seed=0, device=CPU) for arm, recipe in recipes.items()
+    }
     found: list[Finding] = []
     for seed in seeds:
         found += measure_seed(study, workload, graph, seed, compiled if seed in compiled_seeds else {}, bugs)
     return found
 
 
-def measure_seed(study: Study, workload: str, graph: Graph, seed: int, compiled: Mapping[str, Session],
-                 bugs: Sequence[str]) -> Iterator[Finding]:
+def measure_seed(
+    study: Study, workload: str, graph: Graph, seed: int, compiled: Mapping[str, Session], bugs: Sequence[str]
+) -> Iterator[Finding]:
     """Train eager, then every arm from its checkpoints, and compare their windows.
 
     Raises:
@@ -170,18 +162,29 @@ def measure_seed(study: Study, workload: str, graph: Graph, seed: int, compiled:
         raise RuntimeError(f"an arm went on eagerly, so it is not a compiled one: {failures[0]}")
 
 
-def judge(eager: ParityRuns, session: Session, batches: CachedBatches, spans: Sequence[Span], seed: int, arm: str,
-          kind: Kind) -> Iterator[Finding]:
+def judge(
+    eager: ParityRuns, session: Session, batches: CachedBatches, spans: Sequence[Span], seed: int, arm: str, kind: Kind
+) -> Iterator[Finding]:
     """Train an arm and compare each of its windows with eager's."""
-    runs = train_arm(with_batches(session, batches), spans, eager.checkpoints.__getitem__, masks_of(eager.rows),
-                     seed=seed)
+    runs = train_arm(
+        with_batches(session, batches), spans, eager.checkpoints.__getitem__, masks_of(eager.rows), seed=seed
+    )
     for span, window in zip(spans, runs.windows, strict=True):
         ulps = sorted({row.run for row in eager.rows if row.run.startswith(ULP)})
-        one, base, *reruns = (_series(rows, run, span) for rows, run in
-                              ((runs.rows, ARM), (eager.rows, EAGER), *((eager.rows, ulp) for ulp in ulps)))
+        one, base, *reruns = (
+            _series(rows, run, span)
+            for rows, run in ((runs.rows, ARM), (eager.rows, EAGER), *((eager.rows, ulp) for ulp in ulps))
+        )
         test = compare_window(one, base, reruns)
-        yield _finding(test, span, workload=session.workload.info.name, arm=arm, kind=kind, seed=seed,
-                       aligned=window.masks == "aligned")
+        yield _finding(
+            test,
+            span,
+            workload=session.workload.info.name,
+            arm=arm,
+            kind=kind,
+            seed=seed,
+            aligned=window.masks == "aligned",
+        )
 
 
 def with_batches(session: Session, batches: CachedBatches) -> Session:
@@ -206,13 +209,24 @@ def _finding(test: WindowTest, span: Span, **who: Any) -> Finding:
     loss = test.loss
     tested = slice(0, max(loss.num_tested, 0 if loss.first_beyond is None else loss.first_beyond + 1))
     ratio = float(np.max(loss.deviation[tested] / (FACTOR * loss.envelope[tested]), initial=0.0))
-    return Finding(window=span.start, outcome=test.outcome, by_loss=loss.first_beyond is not None,
-                   first_step=None if first is None else span.start + first[1],
-                   quantity="" if first is None else first[0], ratio=ratio, num_tested=loss.num_tested, **who)
+    return Finding(
+        window=span.start,
+        outcome=test.outcome,
+        by_loss=loss.first_beyond is not None,
+        first_step=None if first is None else span.start + first[1],
+        quantity="" if first is None else first[0],
+        ratio=ratio,
+        num_tested=loss.num_tested,
+        **who,
+    )
 
 
 def _series(rows: Sequence[Row], run: str, span: Span) -> WindowSeries:
     """The recorded quantities of one run in the steps of a window."""
     own = [row for row in rows if (row.run, row.window) == (run, span.start) and row.step in span]
-    return WindowSeries(loss=np.array([row.loss for row in own]), grad_norm=np.array([row.grad_norm for row in own]),
-                        lr=np.array([row.lr for row in own]), mask=np.array([row.mask for row in own], dtype=np.int64))
+    return WindowSeries(
+        loss=np.array([row.loss for row in own]),
+        grad_norm=np.array([row.grad_norm for row in own]),
+        lr=np.array([row.lr for row in own]),
+        mask=np.array([row.mask for row in own], dtype=np.int64),
+    )

@@ -34,8 +34,12 @@ from ablate.spec.reader import read_study
 
 SPEC = Path(__file__).parent / "evidence.yaml"
 MEANINGS: tuple[OffMeans, ...] = ("today", "guide")
-SHOWN = (("compiles.forward", "forward compiles"), ("graph_breaks", "breaks"),
-         ("compiles.optimizer_step", "step compiles"), ("syncs_per_step", "syncs a step"))
+SHOWN = (
+    ("compiles.forward", "forward compiles"),
+    ("graph_breaks", "breaks"),
+    ("compiles.optimizer_step", "step compiles"),
+    ("syncs_per_step", "syncs a step"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,14 +65,22 @@ def fewer(counter: str, by: float = 1) -> Check:
 
 EXPECTED: Mapping[tuple[str, str], tuple[str, Check]] = {
     ("dynamic_shapes", "today"): ("bites", fewer("recompiles.forward")),
-    ("dynamic_shapes", "guide"): ("bites", lambda p: fewer("recompiles.forward", 7)(p)
-                                  and p.count("off", "limit_hits") >= 1),
-    ("tensor_lr", "today"): ("bites", lambda p: p.count("off", "compiles.optimizer_step") == 2
-                             and p.count("on", "compiles.optimizer_step") == 1),
+    ("dynamic_shapes", "guide"): (
+        "bites",
+        lambda p: fewer("recompiles.forward", 7)(p) and p.count("off", "limit_hits") >= 1,
+    ),
+    ("tensor_lr", "today"): (
+        "bites",
+        lambda p: p.count("off", "compiles.optimizer_step") == 2 and p.count("on", "compiles.optimizer_step") == 1,
+    ),
     ("tensor_lr", "guide"): ("bites", fewer("compiles.optimizer_step", 7)),
     ("string_keys", "today"): ("vacuous", lambda p: p.count("off", "graph_breaks") == 0 and p.loss_difference == 0),
-    ("string_keys", "guide"): ("bites", lambda p: p.count("off", "compiles.forward") > 1
-                               and p.count("on", "compiles.forward") == 1 and p.loss_difference == 0),
+    ("string_keys", "guide"): (
+        "bites",
+        lambda p: (
+            p.count("off", "compiles.forward") > 1 and p.count("on", "compiles.forward") == 1 and p.loss_difference == 0
+        ),
+    ),
     ("sync_free", "today"): ("structural", fewer("syncs_per_step", 3)),
     ("sync_free", "guide"): ("structural", fewer("syncs_per_step", 3)),
 }
@@ -82,15 +94,18 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         folder = (keep or Path(scratch)).resolve()
         passed = all([print_meaning(meaning, train(meaning, folder), folder) for meaning in MEANINGS])
-    print(f"\n{datetime.now(UTC):%Y-%m-%d}, {platform.processor() or platform.machine()}, torch {version('torch')}, "
-          "backend aot_eager, look-alike tiny")
+    print(
+        f"\n{datetime.now(UTC):%Y-%m-%d}, {platform.processor() or platform.machine()}, torch {version('torch')}, "
+        "backend aot_eager, look-alike tiny"
+    )
     return 0 if passed else 1
 
 
 def train(meaning: OffMeans, folder: Path) -> Results:
     """Train what is missing under one meaning of off, and analyze it."""
-    study = read_study(SPEC, catalog=make_catalog(), device="cpu",
-                       overrides={"study": f"evidence-{meaning}", "off_means": meaning})
+    study = read_study(
+        SPEC, catalog=make_catalog(), device="cpu", overrides={"study": f"evidence-{meaning}", "off_means": meaning}
+    )
     paths = paths_of(study, folder)
     run_study(study, make_design(study), paths, PlainProgress(sys.stderr))
     return analyze(paths)
@@ -103,25 +118,33 @@ def paths_of(study: Study, folder: Path) -> StudyPaths:
 
 def print_meaning(meaning: OffMeans, results: Results, folder: Path) -> bool:
     """Print the lines of one meaning; whether all are as expected."""
-    records = {arm: (read_record(path.parent), path.parent)
-               for path in sorted(paths_of(results.study, folder).records.glob("*/record.json"))
-               for arm in read_record(path.parent).identity.arms}
+    records = {
+        arm: (read_record(path.parent), path.parent)
+        for path in sorted(paths_of(results.study, folder).records.glob("*/record.json"))
+        for arm in read_record(path.parent).identity.arms
+    }
     print(f"\noff means {meaning} (off -> on; nothing else differs)")
-    print(f"{'optimization':<16}{'off level':<20}{'verdict':<12}" + "".join(f"{title:<18}" for _, title in SHOWN)
-          + f"{'loss differs by':<17}as expected")
+    print(
+        f"{'optimization':<16}{'off level':<20}{'verdict':<12}"
+        + "".join(f"{title:<18}" for _, title in SHOWN)
+        + f"{'loss differs by':<17}as expected"
+    )
     passed = True
     for verdict in results.evidence:
         passed = print_line(meaning, verdict, results, records) and passed
     print_remaining(records["full"][0])
     for record, _ in {id(r): (r, f) for r, f in records.values()}.values():
         for hit in record.evidence.limit_hits:
-            print(f"  {record.identity.arms[0]}: {hit.function} eager after step {hit.step}"
-                  + (f", batch of {dict(hit.sizes)}" if hit.function == "forward" else ""))
+            print(
+                f"  {record.identity.arms[0]}: {hit.function} eager after step {hit.step}"
+                + (f", batch of {dict(hit.sizes)}" if hit.function == "forward" else "")
+            )
     return passed
 
 
-def print_line(meaning: OffMeans, verdict: EvidenceVerdict, results: Results,
-               records: Mapping[str, tuple[TrialRecord, Path]]) -> bool:
+def print_line(
+    meaning: OffMeans, verdict: EvidenceVerdict, results: Results, records: Mapping[str, tuple[TrialRecord, Path]]
+) -> bool:
     """Print one optimization; whether it is as expected."""
     name = verdict.optimization
     factor = next(f for f in results.study.factors if f.name == name)
@@ -142,10 +165,14 @@ def print_line(meaning: OffMeans, verdict: EvidenceVerdict, results: Results,
 
 def print_remaining(full: TrialRecord) -> None:
     """Print the would-be syncs that are left with everything on, by source line."""
-    for title, sources in (("compiled", full.evidence.sync_sources), ("the same step eagerly",
-                                                                      full.evidence.eager_sync_sources)):
-        print(f"  left with sync_free on, {title}: {sum(sources.values())} a step"
-              + "".join(f"\n    {number} x {line}" for line, number in sources.items()))
+    for title, sources in (
+        ("compiled", full.evidence.sync_sources),
+        ("the same step eagerly", full.evidence.eager_sync_sources),
+    ):
+        print(
+            f"  left with sync_free on, {title}: {sum(sources.values())} a step"
+            + "".join(f"\n    {number} x {line}" for line, number in sources.items())
+        )
 
 
 if __name__ == "__main__":

@@ -34,9 +34,12 @@ def main() -> int:
     paths = StudyPaths(root=options.study, report=options.study)
     try:
         study, design = read_study(paths.study_json), read_design(paths.design_json)
-        trials = [Trial(record=record, folder=folder) for folder, record in read_records(paths.records)
-                  if record.identity.purpose == "timed"
-                  and (options.blocks is None or record.identity.block in options.blocks)]
+        trials = [
+            Trial(record=record, folder=folder)
+            for folder, record in read_records(paths.records)
+            if record.identity.purpose == "timed"
+            and (options.blocks is None or record.identity.block in options.blocks)
+        ]
         study = only_what_ran(study, trials)
         full, fraction = analyze_both(study, design, trials)
         rows = list(agreements(study, design, trials))

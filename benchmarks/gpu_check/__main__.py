@@ -55,8 +55,15 @@ GUIDE = ("dynamic_shapes", "tensor_lr", "string_keys", "no_cuda_graphs", "sync_f
 ARMS = ("eager", "full", "naive", *(f"without-{name}" for name in GUIDE))
 DEADLINE_S = 420.0
 LEAST_S = 20.0
-COUNTERS = ("compiles.forward", "compiles.optimizer_step", "graph_breaks", "limit_hits", "cudagraph_recordings",
-            "cudagraph_skips", "syncs_per_step")
+COUNTERS = (
+    "compiles.forward",
+    "compiles.optimizer_step",
+    "graph_breaks",
+    "limit_hits",
+    "cudagraph_recordings",
+    "cudagraph_skips",
+    "syncs_per_step",
+)
 
 
 def main() -> int:
@@ -90,8 +97,9 @@ def make_study(workload: str, off_means: OffMeans, device: str, scale: str) -> S
     if on_gpu:
         training = Training(channels=128, num_neighbors=(128, 64), batch_size=512, lr=0.005, validation_rows=5000)
     else:
-        training = Training(channels=8, num_neighbors=(4, 2), batch_size=16, lr=0.005, encoder_layers=1,
-                            validation_rows=100)
+        training = Training(
+            channels=8, num_neighbors=(4, 2), batch_size=16, lr=0.005, encoder_layers=1, validation_rows=100
+        )
     return Study(
         name="gpu-check", question="What does a GPU add to the evidence?", claim=None,
         workloads=(WorkloadChoice(info=catalog.workloads[workload]),),
@@ -154,8 +162,14 @@ def run_child(arguments: Sequence[str], folder: Path, variables: Mapping[str, st
         num_threads=None, visible_gpu=os.environ.get("CUDA_VISIBLE_DEVICES", "0"),
     )  # fmt: skip
     with (folder / "output.txt").open("wb") as output:
-        process = subprocess.Popen([sys.executable, "-m", "ablate.train", *arguments], stdin=subprocess.DEVNULL,
-                                   stdout=output, stderr=output, env=environment, cwd=folder)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ablate.train", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=environment,
+            cwd=folder,
+        )
         try:
             process.wait(max(timeout_s, 1.0))
         except subprocess.TimeoutExpired:
@@ -176,8 +190,10 @@ def describe(records: Sequence[TrialRecord]) -> str:
     facts = records[0].environment
     versions = f"torch {facts.get('packages', {}).get('torch')}, Python {facts.get('python')}"
     lines = [f"{facts.get('device_name')}, {versions}, {records[0].identity.workload}", ""]
-    lines.append(f"{'arm':<26}{'status':<12}{'steady':<12}{'horizon':<12}{'memory':<10}"
-                 + "".join(f"{name:<24}" for name in COUNTERS))
+    lines.append(
+        f"{'arm':<26}{'status':<12}{'steady':<12}{'horizon':<12}{'memory':<10}"
+        + "".join(f"{name:<24}" for name in COUNTERS)
+    )
     for record in records:
         times, memory = record.times, record.peak_device_memory_gib
         steady = times.steady_s if times else None

@@ -62,8 +62,10 @@ def main() -> int:
     print(f"{'task':<24}{'labels':<12}{'trained model (seeds)':<36}{'obvious constant':<30}as it must be")
     for line in lines:
         print(f"{line.task:<24}{line.labels:<12}{line.score:<36}{line.constant:<30}{'yes' if line.passed else 'NO'}")
-    print(f"\n{datetime.now(UTC):%Y-%m-%d}, {platform.processor() or platform.machine()}, {torch.get_num_threads()} "
-          f"threads, torch {torch.__version__}, {time.perf_counter() - began:.0f} s, look-alike {study.data.scale}")
+    print(
+        f"\n{datetime.now(UTC):%Y-%m-%d}, {platform.processor() or platform.machine()}, {torch.get_num_threads()} "
+        f"threads, torch {torch.__version__}, {time.perf_counter() - began:.0f} s, look-alike {study.data.scale}"
+    )
     return 0 if all(line.passed for line in lines) else 1
 
 
@@ -79,8 +81,13 @@ def check_times(study: Study, name: str, graph: Graph) -> Line:
             dated = part["transactions"]
             num_rows += len(dated.time)
             num_late += int((dated.time > part[part.seed_type].seed_time[dated.batch]).sum())
-    return Line(task=name, labels="-", score=f"{num_late} of {num_rows:,} rows late",
-                constant=f"one epoch, {num_batches} batches", passed=num_late == 0 and num_rows > 0)
+    return Line(
+        task=name,
+        labels="-",
+        score=f"{num_late} of {num_rows:,} rows late",
+        constant=f"one epoch, {num_batches} batches",
+        passed=num_late == 0 and num_rows > 0,
+    )
 
 
 def train(study: Study, name: str, graph: Graph, *, permuted: bool) -> Line:
@@ -92,13 +99,25 @@ def train(study: Study, name: str, graph: Graph, *, permuted: bool) -> Line:
     timing = Timing(epochs=EPOCHS[name], steps_per_epoch=study.timing.steps_per_epoch, horizon_epochs=10)
     values = []
     for seed in range(SEEDS[name]):
-        session = open_session(replace(study, timing=timing), name, graph, Recipe(metric_policy="on-device"), seed=seed,
-                               device=CPU, label_seed=seed + 1 if permuted else None)
+        session = open_session(
+            replace(study, timing=timing),
+            name,
+            graph,
+            Recipe(metric_policy="on-device"),
+            seed=seed,
+            device=CPU,
+            label_seed=seed + 1 if permuted else None,
+        )
         session.train()
         values.append(session.workload.evaluate(lambda batch: batch).value)
     score, constant, better, no_better = SCORERS[name](session, np.array(values))
-    return Line(task=name, labels="permuted" if permuted else "own", score=score, constant=constant,
-                passed=no_better if permuted else better)
+    return Line(
+        task=name,
+        labels="permuted" if permuted else "own",
+        score=score,
+        constant=constant,
+        passed=no_better if permuted else better,
+    )
 
 
 def score_churn(session: Session, values: np.ndarray) -> Score:

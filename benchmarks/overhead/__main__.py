@@ -51,8 +51,10 @@ def main() -> int:
     arguments = parser.parse_args()
     study = read_study(SPEC, catalog=make_catalog(), device="cpu")
     load_graph(study.data, lambda sentence: print(sentence, file=sys.stderr, flush=True))  # caches are warm from here
-    with tempfile.TemporaryDirectory() as scratch, pick_device("cpu").lock(lambda holder: print(
-            f"waiting for the device: {holder}", file=sys.stderr, flush=True)):
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        pick_device("cpu").lock(lambda holder: print(f"waiting for the device: {holder}", file=sys.stderr, flush=True)),
+    ):
         if arguments.profile:
             print_import_profile(make_place(study, "eager", Path(scratch)))
             return 0
@@ -62,8 +64,10 @@ def main() -> int:
             passed = compare(study, "full", Path(scratch), arguments.pairs)[1] and passed
     with tempfile.TemporaryDirectory() as scratch:
         print_time_until_step(Path(scratch), median(fixed_s(t) for t in trials))
-    print(f"\n{datetime.now(UTC):%Y-%m-%d}, {platform.processor() or platform.machine()}, {study.num_threads} thread, "
-          f"torch {version('torch')}, look-alike {study.data.scale}")
+    print(
+        f"\n{datetime.now(UTC):%Y-%m-%d}, {platform.processor() or platform.machine()}, {study.num_threads} thread, "
+        f"torch {version('torch')}, look-alike {study.data.scale}"
+    )
     return 0 if passed else 1
 
 
@@ -83,19 +87,27 @@ def compare(study: Study, arm: str, scratch: Path, pairs: int) -> tuple[list[Tra
         train_trial(place)  # fills the compile cache
     trials, bares = [], []
     for index in range(pairs):
-        for which in (("trial", "bare") if index % 2 == 0 else ("bare", "trial")):
+        for which in ("trial", "bare") if index % 2 == 0 else ("bare", "trial"):
             (trials if which == "trial" else bares).append((train_trial if which == "trial" else train_bare)(place))
-        print(f"{arm} pair {index + 1}/{pairs}: epoch {trials[-1].steady_s:.3f} s, bare {bares[-1].steady_s:.3f} s",
-              file=sys.stderr, flush=True)
+        print(
+            f"{arm} pair {index + 1}/{pairs}: epoch {trials[-1].steady_s:.3f} s, bare {bares[-1].steady_s:.3f} s",
+            file=sys.stderr,
+            flush=True,
+        )
     logs = np.log([trial.steady_s / bare.steady_s for trial, bare in zip(trials, bares, strict=True)])
     half = half_width(logs)
     ratio, center = math.exp(median(logs)), float(logs.mean())
-    interval = "" if half is None else f", mean {math.exp(center):.4f} [{math.exp(center - half):.4f}, " \
-                                       f"{math.exp(center + half):.4f}]"
+    interval = (
+        ""
+        if half is None
+        else f", mean {math.exp(center):.4f} [{math.exp(center - half):.4f}, {math.exp(center + half):.4f}]"
+    )
     passed = ratio <= MOST_RATIO
     step_ms = 1000 * median(bare.steady_s for bare in bares) / study.timing.steps_per_epoch
-    print(f"{arm}: steady step {step_ms:.0f} ms bare; trial / bare: median {ratio:.4f}{interval} ({pairs} pairs, "
-          f"at most {MOST_RATIO}): {_verdict(passed)}")
+    print(
+        f"{arm}: steady step {step_ms:.0f} ms bare; trial / bare: median {ratio:.4f}{interval} ({pairs} pairs, "
+        f"at most {MOST_RATIO}): {_verdict(passed)}"
+    )
     if arm == "eager":
         same = all(trial.losses == bare.losses for trial, bare in zip(trials, bares, strict=True))
         print(f"{arm}: losses of trial and bare loop equal in every step: {_verdict(same)}")
@@ -113,8 +125,10 @@ def print_fixed_cost(trials: Sequence[Training]) -> bool:
     cost = median(fixed_s(trial) for trial in trials)
     stages = ", ".join(f"{stage} {median(trial.stage_s[stage] for trial in trials):.2f} s" for stage in STAGES)
     passed = cost <= MOST_FIXED_S
-    print(f"fixed cost of an eager trial, warm caches: median {cost:.2f} s until the first step begins (at most "
-          f"{MOST_FIXED_S:g}): {_verdict(passed)}\n  {stages}")
+    print(
+        f"fixed cost of an eager trial, warm caches: median {cost:.2f} s until the first step begins (at most "
+        f"{MOST_FIXED_S:g}): {_verdict(passed)}\n  {stages}"
+    )
     firsts = [trial.first_step_s for trial in trials if trial.first_step_s is not None]
     ends = [trial.end_s for trial in trials if trial.end_s is not None]
     print(f"  first step {median(firsts):.2f} s; end of the process after its record {median(ends):.2f} s")
@@ -124,8 +138,10 @@ def print_fixed_cost(trials: Sequence[Training]) -> bool:
 def print_time_until_step(scratch: Path, cost_s: float) -> None:
     """Print what passes between `ablate run` and the first step, the first time and with the stores there."""
     first, again = (time_until_trial(SPEC, scratch) for _ in range(2))
-    print(f"from `ablate run` to the first step: {again:.1f} s until the trial's process starts + {cost_s:.1f} s "
-          f"(in a new folder, with its MLflow store to make: {first:.1f} s + {cost_s:.1f} s)")
+    print(
+        f"from `ablate run` to the first step: {again:.1f} s until the trial's process starts + {cost_s:.1f} s "
+        f"(in a new folder, with its MLflow store to make: {first:.1f} s + {cost_s:.1f} s)"
+    )
 
 
 def print_import_profile(place: Place) -> None:

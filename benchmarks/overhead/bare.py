@@ -75,8 +75,9 @@ def train(study: Study, recipe: Recipe, seed: int) -> tuple[list[float], list[fl
     return epoch_s, [float(loss) for loss in losses]
 
 
-def compiled(model: torch.nn.Module, optimizer: torch.optim.Optimizer, recipe: Recipe
-             ) -> tuple[Callable[..., torch.Tensor], Callable[[], object]]:
+def compiled(
+    model: torch.nn.Module, optimizer: torch.optim.Optimizer, recipe: Recipe
+) -> tuple[Callable[..., torch.Tensor], Callable[[], object]]:
     """Forward and optimizer step as the cell runs them."""
     if recipe.forward_compile is None or recipe.step_compile is None:
         return model, optimizer.step

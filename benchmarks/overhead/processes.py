@@ -44,8 +44,11 @@ class Place:
     def environment(self) -> dict[str, str]:
         """Environment of a trial, which the bare loop gets too."""
         return child_environment(
-            os.environ, compile_cache=self.folder / "compile-cache", recipe_environment=self.recipe.environment,
-            num_threads=self.study.num_threads, visible_gpu="",
+            os.environ,
+            compile_cache=self.folder / "compile-cache",
+            recipe_environment=self.recipe.environment,
+            num_threads=self.study.num_threads,
+            visible_gpu="",
         )
 
     def request(self) -> TrialRequest:
@@ -53,8 +56,12 @@ class Place:
         study_json = self.folder / "study.json"
         write_json(study_json, self.study)
         return TrialRequest(
-            study_json=str(study_json), trial=self.trial, recipe=self.recipe, attempt=1,
-            record_folder=str(self.folder / "record"), cache_state="warm",
+            study_json=str(study_json),
+            trial=self.trial,
+            recipe=self.recipe,
+            attempt=1,
+            record_folder=str(self.folder / "record"),
+            cache_state="warm",
         )
 
 
@@ -96,20 +103,34 @@ def train_trial(place: Place, command: tuple[str, ...] = TRAIN_COMMAND) -> Train
 
     request = place.request()
     began = time.monotonic()
-    record = run_child(place.study, Launch(
-        command=command, request=request, environment=place.environment(), keep=(),
-        on_start=lambda pid: None, on_event=on_event,
-    ))
+    record = run_child(
+        place.study,
+        Launch(
+            command=command,
+            request=request,
+            environment=place.environment(),
+            keep=(),
+            on_start=lambda pid: None,
+            on_event=on_event,
+        ),
+    )
     ended = time.monotonic()
     if not record.completed or record.times is None:
         raise RuntimeError(f"the trial did not complete: {record.failure}")
-    moments = [began, arrived["start"], arrived["data"], arrived["model"], arrived["train 0"],
-               arrived["train 1"] - record.times.epoch_s[0]]
+    moments = [
+        began,
+        arrived["start"],
+        arrived["data"],
+        arrived["model"],
+        arrived["train 0"],
+        arrived["train 1"] - record.times.epoch_s[0],
+    ]
     series = read_series(Path(request.record_folder))
     return Training(
-        epoch_s=record.times.epoch_s, losses=tuple(series.loss), first_step_s=record.times.first_step_s,
-        stage_s={stage: after - before
-                 for stage, before, after in zip(STAGES, moments[:-1], moments[1:], strict=True)},
+        epoch_s=record.times.epoch_s,
+        losses=tuple(series.loss),
+        first_step_s=record.times.first_step_s,
+        stage_s={stage: after - before for stage, before, after in zip(STAGES, moments[:-1], moments[1:], strict=True)},
         end_s=ended - arrived["done"],
     )
 
@@ -118,8 +139,13 @@ def train_bare(place: Place) -> Training:
     """Train the cell in a process of the bare loop."""
     request, out = place.folder / "bare-request.json", place.folder / "bare.json"
     write_json(request, place.request())
-    subprocess.run([sys.executable, "-m", "benchmarks.overhead.bare", str(request), str(out)], check=True,
-                   env=place.environment(), cwd=ROOT, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "benchmarks.overhead.bare", str(request), str(out)],
+        check=True,
+        env=place.environment(),
+        cwd=ROOT,
+        capture_output=True,
+    )
     found = json.loads(out.read_text(encoding="utf-8"))
     return Training(epoch_s=tuple(found["epoch_s"]), losses=tuple(found["losses"]), stage_s={})
 
@@ -136,7 +162,9 @@ def time_until_trial(spec: Path, folder: Path) -> float:
     with log.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "ablate", "run", str(spec), "--runs", str(runs), "--no-report"],
-            cwd=folder, stdout=output, stderr=output,
+            cwd=folder,
+            stdout=output,
+            stderr=output,
         )
         while process.poll() is None and not (found := list(runs.glob(f"*/records/*/{REQUEST_NAME}"))):
             time.sleep(0.01)

@@ -53,12 +53,13 @@ def main() -> int:
     keep = arguments.keep.resolve()
     os.environ["ABLATE_CACHE"] = str(keep / "cache")
     if arguments.again:
-        for stage in STAGES[STAGES.index(arguments.again):]:
+        for stage in STAGES[STAGES.index(arguments.again) :]:
             (keep / f"{stage}.json").unlink(missing_ok=True)
     study = read_study(SPEC, catalog=make_catalog(), device="cpu")
     paths = StudyPaths.of(study.name, runs=keep / "runs", reports=keep / "reports")
     work: Mapping[str, Callable[[], None]] = {
-        "generate": lambda: generate(keep), "materialize": lambda: materialize(study, keep),
+        "generate": lambda: generate(keep),
+        "materialize": lambda: materialize(study, keep),
         "train": lambda: train(study, paths),
     }
     try:
@@ -69,9 +70,11 @@ def main() -> int:
     passed = all([print_stage(stage, cost) for stage, cost in costs.items()])
     print_sizes(keep)
     passed = print_trial(paths) and passed
-    print(f"\n{datetime.now(UTC):%Y-%m-%d}, {platform.machine()}, {psutil.cpu_count()} cores, "
-          f"{psutil.virtual_memory().total / GB:.0f} GB, torch {version('torch')}; the clock counts waiting for a "
-          "processor that other work has, CPU does not")
+    print(
+        f"\n{datetime.now(UTC):%Y-%m-%d}, {platform.machine()}, {psutil.cpu_count()} cores, "
+        f"{psutil.virtual_memory().total / GB:.0f} GB, torch {version('torch')}; the clock counts waiting for a "
+        "processor that other work has, CPU does not"
+    )
     return 0 if passed else 1
 
 
@@ -94,16 +97,20 @@ def dataset_folder(keep: Path) -> Path:
 def generate(keep: Path) -> None:
     """Write the look-alike from nothing."""
     shutil.rmtree(dataset_folder(keep), ignore_errors=True)
-    subprocess.run([sys.executable, "-m", "ablate", "data", "make", str(dataset_folder(keep)), "--scale", "real"],
-                   check=True, stdout=sys.stderr)
+    subprocess.run(
+        [sys.executable, "-m", "ablate", "data", "make", str(dataset_folder(keep)), "--scale", "real"],
+        check=True,
+        stdout=sys.stderr,
+    )
 
 
 def materialize(study: Study, keep: Path) -> None:
     """Materialize the graph from nothing."""
     shutil.rmtree(keep / "cache" / "graphs", ignore_errors=True)
     write_json(keep / "study.json", study)
-    subprocess.run([sys.executable, "-m", "ablate.train", "prepare", str(keep / "study.json")],
-                   check=True, stdout=sys.stderr)
+    subprocess.run(
+        [sys.executable, "-m", "ablate.train", "prepare", str(keep / "study.json")], check=True, stdout=sys.stderr
+    )
 
 
 def train(study: Study, paths: StudyPaths) -> None:
@@ -116,8 +123,10 @@ def train(study: Study, paths: StudyPaths) -> None:
 def print_stage(stage: str, cost: Cost) -> bool:
     """Print what a stage took; whether it stayed within the limit."""
     passed = cost.peak_gb <= MOST_GB
-    print(f"{stage:<12}{cost.wall_s:>8.0f} s on the clock {cost.cpu_s:>8.0f} s of CPU {cost.peak_gb:>7.2f} GB at most "
-          f"(limit {MOST_GB:g}): {'as it must be' if passed else 'NOT as it must be'}")
+    print(
+        f"{stage:<12}{cost.wall_s:>8.0f} s on the clock {cost.cpu_s:>8.0f} s of CPU {cost.peak_gb:>7.2f} GB at most "
+        f"(limit {MOST_GB:g}): {'as it must be' if passed else 'NOT as it must be'}"
+    )
     return passed
 
 
@@ -125,8 +134,13 @@ def print_sizes(keep: Path) -> None:
     """Print rows of the tables and what the files take."""
     marker = read_marker(dataset_folder(keep))
     assert marker is not None
-    print("rows: " + ", ".join(f"{name.removeprefix('db/').removeprefix('tasks/')} {count:,}"
-                               for name, count in sorted(marker.rows.items())))
+    print(
+        "rows: "
+        + ", ".join(
+            f"{name.removeprefix('db/').removeprefix('tasks/')} {count:,}"
+            for name, count in sorted(marker.rows.items())
+        )
+    )
     for what, folder in (("data set", dataset_folder(keep)), ("graph", keep / "cache" / "graphs")):
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         print(f"{what} on disk: {size / GB:.2f} GB")
@@ -141,9 +155,11 @@ def print_trial(paths: StudyPaths) -> bool:
         return False
     record, series = records[0], read_series(folders[0])
     passed = len(series.loss) == NUM_STEPS
-    print(f"trial: {len(series.loss)} steps, median {1000 * float(series.step_s.median()):.0f} ms a step of which "
-          f"{1000 * float(series.loader_wait_s.median()):.0f} ms loader; mean loss of the first 20 steps "
-          f"{series.loss[:20].mean():.4f}, of the last 20 {series.loss[-20:].mean():.4f}")
+    print(
+        f"trial: {len(series.loss)} steps, median {1000 * float(series.step_s.median()):.0f} ms a step of which "
+        f"{1000 * float(series.loader_wait_s.median()):.0f} ms loader; mean loss of the first 20 steps "
+        f"{series.loss[:20].mean():.4f}, of the last 20 {series.loss[-20:].mean():.4f}"
+    )
     if record.metric is not None:
         print(f"validation: {record.metric.name} {record.metric.value:.4f} on {record.metric.num_rows:,} rows")
     return passed

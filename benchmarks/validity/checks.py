@@ -109,9 +109,7 @@ def exact_checks(rates: Sequence[Rates], differences: Mapping[str, float]) -> It
         )  # fmt: skip
 
 
-def sequential_checks(
-    setting: str, found: Mapping[float, tuple[Array, float]], num_studies: int
-) -> Iterator[Check]:
+def sequential_checks(setting: str, found: Mapping[float, tuple[Array, float]], num_studies: int) -> Iterator[Check]:
     """Item 6: worst coverage over effects when the number of blocks depends on the width."""
     num_checks = sum(len(coverage) for coverage, _ in found.values())
     low = min(c.SEQUENTIAL, c.NOMINAL - spread(num_studies, num_checks))

@@ -46,11 +46,6 @@ POWER_TWO, POWER_FIVE = 0.95, 0.99
 SEQUENTIAL = 0.94
 TARGETS = (0.006, 0.008, 0.010, 0.012, 0.015, 0.020)  # half-widths, log time
 EXACT = 1e-10
-CONTROLS = {
-    "pooled epochs": 0.85,
-    "bootstrap of 5 blocks": 0.90,
-    "fixed order under drift": 0.80,
-    "copied rows": 0.92,
-}
+CONTROLS = {"pooled epochs": 0.85, "bootstrap of 5 blocks": 0.90, "fixed order under drift": 0.80, "copied rows": 0.92}
 CHANCE = 0.01  # all checks together fail by chance in at most this share of seeds
 RESAMPLES = 1000

@@ -40,9 +40,7 @@ def bootstrap(num_studies: int) -> float:
     shares = resample_counts(BLOCKS, c.RESAMPLES, generator_of("resamples"))
 
     def covers(lattice: Lattice, times: Array, rows: list[int]) -> Array:
-        low, high = bootstrap_interval(
-            contrast_values(lattice.weights_KC[rows], epoch_summary(times)), shares
-        )
+        low, high = bootstrap_interval(contrast_values(lattice.weights_KC[rows], epoch_summary(times)), shares)
         return (low <= lattice.truth_K[rows]) & (lattice.truth_K[rows] <= high)
 
     return float(np.max(_coverage("bootstrap", "normal", num_studies, covers)))
@@ -93,17 +91,13 @@ def _regression_covers(weights_KC: Array, y_SCB: Array, truth_K: Array) -> Array
     return np.asarray(np.abs(mean_SK - truth_K) <= quantile(degrees) * error_SK)
 
 
-def _coverage(
-    control: str, setting: str, num_studies: int, covers: Covers, *, is_ordered: bool = False
-) -> Array:
+def _coverage(control: str, setting: str, num_studies: int, covers: Covers, *, is_ordered: bool = False) -> Array:
     """Share of studies in which each Shapley value's interval contains the truth."""
     lattice = lattice_of(setting)
     rows = lattice.rows("optimization")
     generator = generator_of("control", control)
     counts = np.zeros(len(rows))
     for size in chunks(num_studies):
-        times = simulate(
-            setting, lattice, generator, num_studies=size, num_blocks=BLOCKS, is_ordered=is_ordered
-        )
+        times = simulate(setting, lattice, generator, num_studies=size, num_blocks=BLOCKS, is_ordered=is_ordered)
         counts += covers(lattice, times, rows).sum(axis=0)
     return counts / num_studies

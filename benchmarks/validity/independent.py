@@ -8,14 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from ablate.analysis.engine import Array, contrast_values, weight_matrix
-from ablate.design.game import (
-    Subset,
-    Weights,
-    interaction_weights,
-    moebius_weights,
-    shapley_weights,
-    subsets_of,
-)
+from ablate.design.game import Subset, Weights, interaction_weights, moebius_weights, shapley_weights, subsets_of
 from benchmarks.validity import constants as c
 
 SIZES = (2, 3, 4, 5, 6)
@@ -44,9 +37,7 @@ def _differences(subsets: Sequence[Subset], y_C: Array, players: Sequence[Subset
     ours = _apply([interaction_weights(players, *pair) for pair in pairs], subsets, y_C)
     theirs = _shapiq(subsets, y_C, players, "SII", 2)
     terms = [chosen for size in range(1, len(players) + 1) for chosen in combinations(range(len(players)), size)]
-    ours_m = _apply(
-        [moebius_weights(frozenset().union(*(players[i] for i in t))) for t in terms], subsets, y_C
-    )
+    ours_m = _apply([moebius_weights(frozenset().union(*(players[i] for i in t))) for t in terms], subsets, y_C)
     theirs_m = _shapiq(subsets, y_C, players, "Moebius", len(players))
     return {
         "Shapley values": _shapley_difference(subsets, y_C, players),
@@ -63,9 +54,7 @@ def _shapley_difference(subsets: Sequence[Subset], y_C: Array, players: Sequence
 
 def _apply(weights: Sequence[Weights], subsets: Sequence[Subset], y_C: Array) -> Array:
     keys = [",".join(sorted(subset)) for subset in subsets]
-    matrix = weight_matrix(
-        [{",".join(sorted(s)): float(weight) for s, weight in row.items()} for row in weights], keys
-    )
+    matrix = weight_matrix([{",".join(sorted(s)): float(weight) for s, weight in row.items()} for row in weights], keys)
     return contrast_values(matrix, y_C[:, None])[:, 0]
 
 
@@ -77,9 +66,7 @@ def _shapiq(
     place = {subset: row for row, subset in enumerate(subsets)}
 
     def value(coalitions: np.ndarray) -> np.ndarray:
-        on = [
-            frozenset().union(*(players[i] for i in np.flatnonzero(row))) for row in np.atleast_2d(coalitions)
-        ]
+        on = [frozenset().union(*(players[i] for i in np.flatnonzero(row))) for row in np.atleast_2d(coalitions)]
         return np.array([y_C[place[frozenset()]] - y_C[place[subset]] for subset in on])
 
     found = shapiq.ExactComputer(value, n_players=len(players))(index, order=order)

@@ -11,16 +11,7 @@ from ablate.analysis.engine import Array, weight_matrix
 from ablate.core.cell import Design, DesignedCell
 from ablate.core.contrast import Contrast
 from ablate.core.registry import make_catalog
-from ablate.core.study import (
-    DataSource,
-    Equivalence,
-    Factor,
-    LoaderOptions,
-    Study,
-    Timing,
-    Training,
-    WorkloadChoice,
-)
+from ablate.core.study import DataSource, Equivalence, Factor, LoaderOptions, Study, Timing, Training, WorkloadChoice
 from ablate.design.cells import make_design
 from ablate.design.contrasts import make_contrasts
 from benchmarks.validity.constants import COMPILE, TRUE_PAIRS, TRUE_SHAPLEY, TRUE_TRIPLES
@@ -56,9 +47,7 @@ class Lattice:
 
     def row(self, kind: str, subject: str = "") -> int:
         """Place of one contrast."""
-        return next(
-            i for i, c in enumerate(self.contrasts) if (c.kind, c.subject) == (kind, subject)
-        )
+        return next(i for i, c in enumerate(self.contrasts) if (c.kind, c.subject) == (kind, subject))
 
 
 def make_lattice(*, device: Literal["cpu", "cuda"], is_null: bool = False) -> Lattice:
@@ -97,9 +86,7 @@ def copied_cells(lattice: Lattice, study: Study, design: Design) -> tuple[Array,
     keys = [cell.effective_key for cell in lattice.cells]
     aliases = {cell.cell.key: keys.index(cell.effective_key) for cell in design.cells}
     compiled = [
-        index
-        for index, cell in enumerate(full.cells)
-        if cell.cell.execution == "compiled" and not cell.cell.repeat
+        index for index, cell in enumerate(full.cells) if cell.cell.execution == "compiled" and not cell.cell.repeat
     ]
     source = np.array([aliases[full.cells[index].cell.key] for index in compiled])
     rows = [full.row("optimization", name) for name in full.names if name != "no_cuda_graphs"]

@@ -15,13 +15,7 @@ Generator = np.random.Generator
 
 
 def simulate(
-    setting: str,
-    lattice: Lattice,
-    generator: Generator,
-    *,
-    num_studies: int,
-    num_blocks: int,
-    is_ordered: bool = False,
+    setting: str, lattice: Lattice, generator: Generator, *, num_studies: int, num_blocks: int, is_ordered: bool = False
 ) -> Array:
     """Draw log epoch times, shape (S, C, B, E).
 

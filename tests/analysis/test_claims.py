@@ -15,11 +15,7 @@ from ablate.core.study import Claim
 def total(speedups: list[float]) -> Effect:
     values = [math.log(s) for s in speedups]
     return Effect(
-        workload="w",
-        response="steady",
-        kind="total",
-        subject="",
-        estimate=estimate(values, range(len(values))),
+        workload="w", response="steady", kind="total", subject="", estimate=estimate(values, range(len(values)))
     )
 
 
@@ -44,10 +40,7 @@ def test_verdicts(speedups: list[float], verdict: str, place: str) -> None:
 def test_both_readings_are_answered() -> None:
     claim = Claim(speedup=(1.30, 1.35), alternative=(1.43, 1.54))
     found = make_claims(claim, [total([1.46, 1.461, 1.46, 1.461, 1.46])])
-    assert [(c.reading, c.verdict) for c in found] == [
-        ("first reading", "refuted"),
-        ("second reading", "supported"),
-    ]
+    assert [(c.reading, c.verdict) for c in found] == [("first reading", "refuted"), ("second reading", "supported")]
     assert make_claims(None, [total([1.0])]) == []
 
 

@@ -23,11 +23,7 @@ def scaled(*ratios: float) -> np.ndarray:
 
 
 def series(loss: np.ndarray, **changes: np.ndarray | None) -> WindowSeries:
-    columns = {
-        "grad_norm": np.ones(len(loss)),
-        "lr": np.full(len(loss), 0.01),
-        "mask": np.arange(1, len(loss) + 1),
-    }
+    columns = {"grad_norm": np.ones(len(loss)), "lr": np.full(len(loss), 0.01), "mask": np.arange(1, len(loss) + 1)}
     return WindowSeries(loss=loss, **{**columns, **changes})  # type: ignore[arg-type]
 
 

@@ -40,12 +40,7 @@ def test_ledger_never_exceeds_the_horizon() -> None:
 
 @pytest.mark.parametrize(
     ("startup", "saving", "verdict", "epochs"),
-    [
-        (40.0, 2.0, "after", 20.0),
-        (-1.0, 2.0, "at once", 0.0),
-        (40.0, 0.0, "never", None),
-        (40.0, -1.0, "never", None),
-    ],
+    [(40.0, 2.0, "after", 20.0), (-1.0, 2.0, "at once", 0.0), (40.0, 0.0, "never", None), (40.0, -1.0, "never", None)],
 )
 def test_break_even_by_hand(startup: float, saving: float, verdict: str, epochs: float | None) -> None:
     found = break_even("w", "cold", startup, saving)
@@ -83,9 +78,7 @@ def test_pairs_differ_in_one_optimization_only() -> None:
     ("pairs", "as_declared", "opposite", "expected"),
     [(4, 4, 0, True), (4, 2, 1, True), (4, 2, 2, False), (4, 1, 0, False), (0, 0, 0, False)],
 )
-def test_an_expectation_holds_in_half_of_the_pairs(
-    pairs: int, as_declared: int, opposite: int, expected: bool
-) -> None:
+def test_an_expectation_holds_in_half_of_the_pairs(pairs: int, as_declared: int, opposite: int, expected: bool) -> None:
     result = ExpectationResult(
         counter="graph_breaks", direction="fewer", sentence="", num_pairs=pairs, num_as_expected=as_declared,
         num_opposite=opposite,

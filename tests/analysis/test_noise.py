@@ -11,13 +11,7 @@ import pytest
 
 from ablate.analysis.analyze import analyze_trials
 from ablate.analysis.comparable import Trial
-from ablate.analysis.power import (
-    blocks_for_width,
-    blocks_to_detect,
-    half_width,
-    power_of,
-    smallest_detectable,
-)
+from ablate.analysis.power import blocks_for_width, blocks_to_detect, half_width, power_of, smallest_detectable
 from ablate.analysis.precision import narrow_enough, widest
 from ablate.analysis.results import Results
 from ablate.analysis.target import assumed_noise, blocks_of_design, make_needs, pilot_noise

@@ -37,9 +37,7 @@ def records_of(study: Study, design: Design, seed: int) -> list[TrialRecord]:
     every = [replace(record, times=base) for record, _ in make_records(study, design)]
     keys = list(design.effective_keys)
     factors = np.exp(np.random.default_rng(seed).normal(0.0, 0.3, (study.blocks, len(keys))))
-    return [
-        timed(r, float(factors[r.identity.block, keys.index(r.identity.effective_key)])) for r in every
-    ]
+    return [timed(r, float(factors[r.identity.block, keys.index(r.identity.effective_key)])) for r in every]
 
 
 def results_of(records: list[TrialRecord], study: Study = STUDY, design: Design = DESIGN) -> Results:
@@ -77,9 +75,7 @@ def test_order_of_trials_does_not_matter(seed: int) -> None:
     shuffled = random.Random(seed).sample(records, len(records))
     assert_same(numbers(results_of(records)), numbers(results_of(shuffled)))
     places = random.Random(seed).sample(range(len(records)), len(records))
-    moved = [
-        replace(r, identity=replace(r.identity, order=place)) for r, place in zip(records, places, strict=True)
-    ]
+    moved = [replace(r, identity=replace(r.identity, order=place)) for r, place in zip(records, places, strict=True)]
     assert_same(numbers(results_of(records)), numbers(results_of(moved)))
 
 
@@ -131,9 +127,7 @@ def test_order_of_optimizations_does_not_matter(seed: int, order: list[int]) -> 
 
 @settings(max_examples=40, deadline=None)
 @given(missing=st.sets(st.sampled_from(PLACES)), failed=st.sets(st.sampled_from(PLACES)))
-def test_missing_trials_never_crash_and_are_named(
-    missing: set[tuple[int, str]], failed: set[tuple[int, str]]
-) -> None:
+def test_missing_trials_never_crash_and_are_named(missing: set[tuple[int, str]], failed: set[tuple[int, str]]) -> None:
     records = []
     for record in records_of(STUDY, DESIGN, 1):
         place = record.identity.block, record.identity.effective_key

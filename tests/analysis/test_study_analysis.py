@@ -40,15 +40,11 @@ def test_recovers_the_effects_it_was_given(tmp_path: Path) -> None:
     effects = {"compile": 0.10, "dynamic_shapes": 0.05, "tensor_lr": -0.02, "sync_free": 0.03}
     results = results_of(tmp_path, make_study(blocks=2), effects=effects)
     for name in THREE:
-        assert steady(results, "optimization", name).estimate.effect == pytest.approx(
-            effects[name], abs=1e-12
-        )
+        assert steady(results, "optimization", name).estimate.effect == pytest.approx(effects[name], abs=1e-12)
     assert steady(results, "compile").estimate.effect == pytest.approx(0.10, abs=1e-12)
     assert steady(results, "total").estimate.effect == pytest.approx(0.16, abs=1e-12)
     assert steady(results, "layer", "compiler input").estimate.effect == pytest.approx(0.03, abs=1e-12)
-    assert steady(results, "eager-optimization", "sync_free").estimate.effect == pytest.approx(
-        0.03, abs=1e-12
-    )
+    assert steady(results, "eager-optimization", "sync_free").estimate.effect == pytest.approx(0.03, abs=1e-12)
     assert steady(results, "optimization", "no_cuda_graphs").estimate is None
     assert "CPU" in steady(results, "optimization", "no_cuda_graphs").inert
 
@@ -80,9 +76,7 @@ def test_saved_compilation_shows_in_the_horizon_only(tmp_path: Path) -> None:
     assert step is not None and step.estimate is not None
     assert step.estimate.effect == pytest.approx(math.log(140.4 / 120.4), abs=1e-12)
     assert steady(results, "ladder", "tensor_lr").estimate.effect == pytest.approx(0.0, abs=1e-12)
-    assert any(
-        "tensor_lr saved 1 compilation of the optimizer step" in s for s in results.headlines[0].sentences
-    )
+    assert any("tensor_lr saved 1 compilation of the optimizer step" in s for s in results.headlines[0].sentences)
 
 
 def test_mixed_cache_states_leave_a_block_out_of_the_horizon(tmp_path: Path) -> None:
@@ -125,9 +119,7 @@ def test_no_block_left_is_refused_with_the_missing_trial(tmp_path: Path) -> None
     results = results_of(tmp_path, make_study(design="cells", cells=ARMS), change=change)
     total = steady(results, "total")
     assert total.estimate is None
-    assert (
-        "block 0: full killed (killed)" in total.refused and "block 1: full killed (killed)" in total.refused
-    )
+    assert "block 0: full killed (killed)" in total.refused and "block 1: full killed (killed)" in total.refused
     assert steady(results, "compile").estimate.blocks == (0, 1)
 
 
@@ -151,11 +143,7 @@ def test_five_blocks_claim_what_bites_and_nothing_else(tmp_path: Path) -> None:
         "dynamic_shapes": "bites", "tensor_lr": "bites", "string_keys": "vacuous", "no_cuda_graphs": "inert",
         "sync_free": "structural",
     }  # fmt: skip
-    claimed = {
-        e.subject
-        for e in results.effects
-        if e.claimed and e.kind == "optimization" and e.response == "steady"
-    }
+    claimed = {e.subject for e in results.effects if e.claimed and e.kind == "optimization" and e.response == "steady"}
     assert claimed == {"dynamic_shapes"}
     share = steady(results, "optimization", "dynamic_shapes").share
     assert share == pytest.approx(1 / 3, abs=0.02)
@@ -176,9 +164,7 @@ def test_environments_that_differ_are_not_pooled(tmp_path: Path) -> None:
     def change(record: TrialRecord, planned: PlannedTrial) -> TrialRecord:
         threads = 4 if planned.workload == "hm/item-sales" and planned.block == 1 else 2
         variables = {"TORCHINDUCTOR_CACHE_DIR": planned.slug}
-        return replace(
-            record, environment={**record.environment, "num_threads": threads, "variables": variables}
-        )
+        return replace(record, environment={**record.environment, "num_threads": threads, "variables": variables})
 
     study = make_study(design="cells", cells=ARMS, workloads=make_workloads("hm/user-churn", "hm/item-sales"))
     results = results_of(tmp_path, study, change=change)

@@ -7,14 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from ablate.analysis.tost import (
-    bin_losses,
-    curve_test,
-    final_loss,
-    margin_test,
-    non_inferiority_test,
-    verdict,
-)
+from ablate.analysis.tost import bin_losses, curve_test, final_loss, margin_test, non_inferiority_test, verdict
 
 VALUES = np.array([0.1, 0.2, 0.3, 0.2, 0.2])  # mean .2, sd .0707107, five blocks
 ERROR = 0.07071068 / math.sqrt(5)

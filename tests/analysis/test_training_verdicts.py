@@ -169,9 +169,7 @@ def test_a_gradient_that_departs_alone_is_said() -> None:
     row = replace(PASSES, quantity="gradient", quantity_step=4)
     found = judge_training(ARM, [row], [])
     assert found.verdict == "equivalent"
-    assert found.gaps == (
-        "window 0, block 0: the gradient leaves its own envelope at step 4, the loss does not",
-    )
+    assert found.gaps == ("window 0, block 0: the gradient leaves its own envelope at step 4, the loss does not",)
 
 
 def test_a_margin_stated_after_the_fact_is_labeled() -> None:

@@ -20,19 +20,7 @@ def test_version_and_help(ablate: Ablate) -> None:
     assert ablate("--version") == (0, f"ablate {package.__version__}\n", "")
     code, out, _ = ablate("--help")
     assert code == 0
-    for command in (
-        "run",
-        "plan",
-        "status",
-        "show",
-        "sync",
-        "analyze",
-        "report",
-        "ui",
-        "data",
-        "init",
-        "schema",
-    ):
+    for command in ("run", "plan", "status", "show", "sync", "analyze", "report", "ui", "data", "init", "schema"):
         assert f"\n  {command} " in out
 
 

@@ -70,9 +70,7 @@ def test_run_status_and_show(ablate: Ablate, spec: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.usefixtures("no_tracking")
-def test_both_kinds_of_failures_are_counted_apart(
-    ablate: Ablate, spec: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_both_kinds_of_failures_are_counted_apart(ablate: Ablate, spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_BEHAVIOR", json.dumps({"naive": "crash", "parity-eager": "crash"}))
     code, out, _ = ablate("run", spec, "--no-report")
     assert code == 2

@@ -37,9 +37,7 @@ def test_run_json_is_the_only_thing_on_stdout(ablate: Ablate, spec: Path, no_tra
 
 
 @pytest.mark.usefixtures("no_tracking")
-def test_failed_trials_exit_2_and_are_named(
-    ablate: Ablate, spec: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_trials_exit_2_and_are_named(ablate: Ablate, spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_BEHAVIOR", json.dumps({"naive": "fail"}))
     code, out, _ = ablate("run", spec, "--no-report", "--blocks", 1)
     assert code == 2
@@ -65,11 +63,7 @@ def test_ctrl_c_exits_3_with_the_command_that_resumes(tmp_path: Path, spec: Path
         "import sys, ablate.run.study as s; from run_parts import FAKE_COMMAND; s.TRAIN_COMMAND = FAKE_COMMAND;"
         "from ablate.cli import main; sys.exit(main())"
     )
-    environment = {
-        **os.environ,
-        "FAKE_SLEEP_S": "30",
-        "PYTHONPATH": os.pathsep.join(map(str, HERE.parents[1:3])),
-    }
+    environment = {**os.environ, "FAKE_SLEEP_S": "30", "PYTHONPATH": os.pathsep.join(map(str, HERE.parents[1:3]))}
     process = subprocess.Popen(
         [sys.executable, "-c", code, "run", str(spec), "--blocks", "1"],
         env=environment,
@@ -112,9 +106,7 @@ def test_plan_counts_cells_and_trials(ablate: Ablate, spec: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_tracking")
-def test_status_counts_and_names_failures(
-    ablate: Ablate, spec: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_status_counts_and_names_failures(ablate: Ablate, spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code, _, err = ablate("status", spec)
     assert (code, "start it with `ablate run SPEC`" in err) == (1, True)
     monkeypatch.setenv("FAKE_BEHAVIOR", json.dumps({"full": "non-finite"}))

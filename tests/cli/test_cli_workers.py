@@ -94,9 +94,7 @@ def test_a_signal_right_after_workers_were_started_stops_them(
         (("--ledger", "sqlite:///x.db"), "the ledger's address is not one of PostgreSQL"),
     ],
 )
-def test_wrong_options_are_one_sentence(
-    options: tuple[str, ...], sentence: str, ablate: Ablate, spec: Path
-) -> None:
+def test_wrong_options_are_one_sentence(options: tuple[str, ...], sentence: str, ablate: Ablate, spec: Path) -> None:
     code, _, err = ablate("run", spec, "--no-report", *options)
     assert code == 1
     assert sentence in err and "Traceback" not in err

@@ -30,13 +30,29 @@ def test_what_is_inert_starts_no_process(capsys, monkeypatch):
 
         started.append(dict(levels))
         compiles = 1.0 if levels["tensor_lr"] == "tensor" else 2.0
-        counters = {"compiles.forward": 1.0, "compiles.optimizer_step": compiles, "graph_breaks": 0.0,
-                    "syncs_per_step": 4.0, "compile_s": 1.0}
+        counters = {
+            "compiles.forward": 1.0,
+            "compiles.optimizer_step": compiles,
+            "graph_breaks": 0.0,
+            "syncs_per_step": 4.0,
+            "compile_s": 1.0,
+        }
         return ProbeResult(evidence=Evidence(counters=counters), first_loss=0.7)
 
     monkeypatch.setattr(diagnosis._Prober, "run", run)
-    arguments = ["diagnose", "hm/user-churn", "--try", "tensor_lr", "--try", "no_cuda_graphs", "--try", "sync_free",
-                 "--on", "sync_free", "--json"]
+    arguments = [
+        "diagnose",
+        "hm/user-churn",
+        "--try",
+        "tensor_lr",
+        "--try",
+        "no_cuda_graphs",
+        "--try",
+        "sync_free",
+        "--on",
+        "sync_free",
+        "--json",
+    ]
     assert main(arguments) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["levels"] == {"tensor_lr": "float", "no_cuda_graphs": "cuda-graphs", "sync_free": "sync-free"}
@@ -51,8 +67,10 @@ def test_what_is_inert_starts_no_process(capsys, monkeypatch):
 @pytest.mark.slow
 def test_a_workload_file_is_diagnosed_for_real(capsys, monkeypatch):
     monkeypatch.chdir(WORKLOADS)
-    assert main(["diagnose", "churn_hinge.py", "--backend", "eager", "--batches", "3", "--try", "tensor_lr",
-                 "--json"]) == 0
+    assert (
+        main(["diagnose", "churn_hinge.py", "--backend", "eager", "--batches", "3", "--try", "tensor_lr", "--json"])
+        == 0
+    )
     found = json.loads(capsys.readouterr().out)
     assert (found["workload"], found["num_batches"]) == ("my/churn-hinge", 3)
     assert found["result"]["evidence"]["counters"]["compiles.optimizer_step"] == 2

@@ -71,11 +71,7 @@ def test_times_of_another_epoch(copy):
 
 
 def test_null_times(copy):
-    edit(
-        copy,
-        "db/transactions.parquet",
-        lambda frame: frame.assign(t_dat=frame["t_dat"].where(frame.index != 7)),
-    )
+    edit(copy, "db/transactions.parquet", lambda frame: frame.assign(t_dat=frame["t_dat"].where(frame.index != 7)))
     assert failures(copy)["datetime range"] == "transactions.t_dat: 1 times are null"
 
 
@@ -93,9 +89,7 @@ def test_foreign_key_out_of_range(copy):
 def test_null_foreign_keys_are_allowed(copy):
     customer = "customer_id"
     edit(
-        copy,
-        "db/transactions.parquet",
-        lambda frame: frame.assign(customer_id=frame[customer].where(frame.index != 7)),
+        copy, "db/transactions.parquet", lambda frame: frame.assign(customer_id=frame[customer].where(frame.index != 7))
     )
     assert "foreign keys" not in failures(copy)
 
@@ -118,11 +112,7 @@ def test_missing_seed(copy):
     [
         ("user-churn", "churn", lambda values: 1 - values),
         ("item-sales", "sales", lambda values: values + 1e-4),
-        (
-            "user-item-purchase",
-            "article_id",
-            lambda values: values.map(lambda v: np.append(v, (v[-1] + 1) % 400)),
-        ),
+        ("user-item-purchase", "article_id", lambda values: values.map(lambda v: np.append(v, (v[-1] + 1) % 400))),
     ],
 )
 def test_wrong_labels(copy, task, column, change):
@@ -135,9 +125,7 @@ def test_a_row_counted_on_the_wrong_side_of_the_seed(copy):
     """Sales moved from the test stamp's day to the next one: all labels after both stamps change, 6 tables."""
 
     def move(frame):
-        return frame.assign(
-            t_dat=frame["t_dat"].replace(pd.Timestamp("2020-09-14"), pd.Timestamp("2020-09-15"))
-        )
+        return frame.assign(t_dat=frame["t_dat"].replace(pd.Timestamp("2020-09-14"), pd.Timestamp("2020-09-15")))
 
     edit(copy, "db/transactions.parquet", move)
     found = failures(copy)["labels"]

@@ -40,8 +40,11 @@ def test_another_look_alike_a_hub_name_or_an_absent_folder_are_not(cache, tmp_pa
 @pytest.mark.parametrize("which", ["tables", "tensors", "description"])
 def test_a_change_makes_it_unready_and_loading_repairs_it(cache, which):
     graph = graph_folder(cache.digest)
-    path = {"tables": Path(cache.dataset.dataset_dir) / "db" / "article.parquet",
-            "tensors": graph / "tensors.pt", "description": graph / "graph.json"}[which]
+    path = {
+        "tables": Path(cache.dataset.dataset_dir) / "db" / "article.parquet",
+        "tensors": graph / "tensors.pt",
+        "description": graph / "graph.json",
+    }[which]
     path.write_bytes(path.read_bytes()[:-1])
     assert find_ready_graph(SOURCE) is None
     assert load_graph(SOURCE).digest == cache.digest
@@ -101,8 +104,16 @@ print(graph.digest, graph.data["customer"].num_nodes)
 
 def test_of_two_that_start_together_one_makes_the_graph_and_both_load_it(tmp_path, monkeypatch):
     monkeypatch.setenv("ABLATE_CACHE", str(tmp_path))
-    processes = [subprocess.Popen([sys.executable, "-c", STARTED_TOGETHER], text=True, stdin=subprocess.PIPE,
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", STARTED_TOGETHER],
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        for _ in range(2)
+    ]
     for process in processes:
         assert process.stdout.readline() == "started\n"
     for process in processes:
@@ -112,14 +123,18 @@ def test_of_two_that_start_together_one_makes_the_graph_and_both_load_it(tmp_pat
     assert [process.returncode for process in processes] == [0, 0], told
     said = [line for output, _ in told for line in output.splitlines()]
     assert sorted(line.split()[0] for line in said if line.startswith(("generating", "materializing"))) == [
-        "generating", "materializing"]
+        "generating",
+        "materializing",
+    ]
     loaded = {output.splitlines()[-1] for output, _ in told}
     assert len(loaded) == 1 and loaded.pop().endswith(" 1500")
     assert not list(tmp_path.rglob(".*"))  # neither locks nor half of anything
 
 
 def test_looking_needs_neither_torch_nor_pandas():
-    code = ("import sys, ablate.data.graph_cache; "
-            "print(sorted({'torch', 'pandas', 'relbench', 'numpy'} & set(sys.modules)))")
+    code = (
+        "import sys, ablate.data.graph_cache; "
+        "print(sorted({'torch', 'pandas', 'relbench', 'numpy'} & set(sys.modules)))"
+    )
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert found.stdout.strip() == "[]"

@@ -66,7 +66,7 @@ def test_link_seeds_keep_each_rows_list():
     table = load_table(task, "val")
     seeds = link_seeds(task, table)
     for row in (0, 7, len(seeds) - 1):
-        own = seeds.destinations[seeds.offsets[row]:seeds.offsets[row + 1]]
+        own = seeds.destinations[seeds.offsets[row] : seeds.offsets[row + 1]]
         assert own.tolist() == list(table.df.article_id.iloc[row])
 
 

@@ -66,10 +66,7 @@ def test_relbench_loads_it_without_network(tiny, monkeypatch):
     dataset = relbench.load_dataset(tiny)
     database = dataset.get_db()
     assert dataset.get_task_names() == ["item-sales", "user-churn", "user-item-purchase"]
-    assert (dataset.val_timestamp, dataset.test_timestamp) == (
-        pd.Timestamp("2020-09-07"),
-        pd.Timestamp("2020-09-14"),
-    )
+    assert (dataset.val_timestamp, dataset.test_timestamp) == (pd.Timestamp("2020-09-07"), pd.Timestamp("2020-09-14"))
     assert {name: " ".join(table.df.columns) for name, table in database.table_dict.items()} == COLUMNS
     assert database.table_dict["transactions"].fkey_col_to_pkey_table == {
         "customer_id": "customer",
@@ -97,14 +94,8 @@ def test_sizes_are_near_the_scale(tiny, small_tables):
 
 def test_task_manifests_say_what_rel_hm_says(tiny):
     dataset = relbench.load_dataset(tiny)
-    churn, sales, purchase = (
-        dataset.load_task(n) for n in ("user-churn", "item-sales", "user-item-purchase")
-    )
-    assert (churn.kind, churn.task_type.value, churn.target_col) == (
-        "forecast",
-        "binary_classification",
-        "churn",
-    )
+    churn, sales, purchase = (dataset.load_task(n) for n in ("user-churn", "item-sales", "user-item-purchase"))
+    assert (churn.kind, churn.task_type.value, churn.target_col) == ("forecast", "binary_classification", "churn")
     assert (sales.kind, sales.task_type.value, sales.target_col) == ("forecast", "regression", "sales")
     assert (purchase.task_type.value, purchase.eval_k, purchase.timedelta) == ("recommendation", 12, WEEK)
 
@@ -198,8 +189,7 @@ def test_sales_come_one_day_at_a_time():
 
 
 @pytest.mark.parametrize(
-    "split, seed",
-    [("train", "2019-09-09"), ("train", "2020-03-02"), ("val", "2020-09-07"), ("test", "2020-09-14")],
+    "split, seed", [("train", "2019-09-09"), ("train", "2020-03-02"), ("val", "2020-09-07"), ("test", "2020-09-14")]
 )
 def test_labels_are_what_the_transactions_say(tiny, split, seed):
     dataset = relbench.load_dataset(tiny)
@@ -220,9 +210,7 @@ def test_labels_are_what_the_transactions_say(tiny, split, seed):
         return frame[frame["timestamp"] == seed]
 
     churn = at_seed("user-churn")
-    assert dict(zip(churn["customer_id"], churn["churn"], strict=True)) == {
-        c: int(c not in bought) for c in before
-    }
+    assert dict(zip(churn["customer_id"], churn["churn"], strict=True)) == {c: int(c not in bought) for c in before}
     sold = at_seed("item-sales")
     assert sold["article_id"].tolist() == list(range(400))
     assert sold["sales"].to_numpy() == pytest.approx(list(sales.values()), abs=1e-12)
@@ -270,9 +258,7 @@ def test_customer_columns(small_tables):
     customer = small_tables["customer"]
     status = customer["club_member_status"].value_counts(normalize=True, dropna=False)
     news = customer["fashion_news_frequency"].value_counts(normalize=True, dropna=False)
-    assert status[["ACTIVE", "PRE-CREATE", "LEFT CLUB"]].tolist() == pytest.approx(
-        [0.927, 0.068, 0.0003], abs=0.001
-    )
+    assert status[["ACTIVE", "PRE-CREATE", "LEFT CLUB"]].tolist() == pytest.approx([0.927, 0.068, 0.0003], abs=0.001)
     assert news[["NONE", "Regularly", "Monthly"]].tolist() == pytest.approx([0.64, 0.348, 0.0006], abs=0.001)
     assert customer["FN"].dropna().unique().tolist() == [1.0]
     assert customer["age"].min() >= 16 and customer["age"].max() <= 99
@@ -287,12 +273,7 @@ def test_article_columns(small_tables):
     assert article["detail_desc"].str.len().mean() == pytest.approx(142, abs=8)
     assert article["product_code"].nunique() / len(article) == pytest.approx(47_224 / 105_542, abs=0.002)
     distinct = {"graphical_appearance_no": 30, "colour_group_code": 50, "perceived_colour_value_id": 8}
-    distinct |= {
-        "perceived_colour_master_id": 20,
-        "index_code": 10,
-        "index_group_no": 5,
-        "garment_group_no": 21,
-    }
+    distinct |= {"perceived_colour_master_id": 20, "index_code": 10, "index_group_no": 5, "garment_group_no": 21}
     assert {column: article[column].nunique() for column in distinct} == distinct
     for code in ("graphical_appearance_no", "colour_group_code", "department_no", "product_code"):
         assert article[code].dtype == np.int64
@@ -351,13 +332,9 @@ def visit_features(sales: pd.DataFrame, rows: pd.DataFrame) -> np.ndarray:
     for seed, group in rows.groupby("timestamp"):
         past = visits[visits["t_dat"] <= seed]
         by_customer = past.groupby("customer_id")["t_dat"].agg(["max", "size"]).reindex(group["customer_id"])
-        recent = (
-            past[past["t_dat"] > seed - 4 * WEEK].groupby("customer_id").size().reindex(group["customer_id"])
-        )
+        recent = past[past["t_dat"] > seed - 4 * WEEK].groupby("customer_id").size().reindex(group["customer_id"])
         parts.append(
-            np.column_stack(
-                [(seed - by_customer["max"]).dt.days, np.log(recent), np.log(by_customer["size"])]
-            )
+            np.column_stack([(seed - by_customer["max"]).dt.days, np.log(recent), np.log(by_customer["size"])])
         )
     return np.concatenate(parts)
 
@@ -401,9 +378,7 @@ def test_recent_sales_predict_sales(small, small_tables, split):
     mae_of_median = np.abs(target - median).mean()
     assert np.abs(target - recent).mean() < 0.6 * mae_of_median
     assert np.abs(np.random.default_rng(0).permutation(target) - recent).mean() > 1.2 * mae_of_median
-    assert task.evaluate(recent, table) == {
-        "nmae": pytest.approx(np.abs(target - recent).mean() / task.nmae_std)
-    }
+    assert task.evaluate(recent, table) == {"nmae": pytest.approx(np.abs(target - recent).mean() / task.nmae_std)}
 
 
 def taste_ranking(small_tables, rows: pd.DataFrame, recent: pd.DataFrame, past: pd.DataFrame) -> np.ndarray:
@@ -428,9 +403,7 @@ def test_purchases_follow_taste_and_recent_popularity(small, small_tables, split
     recent = past[past["t_dat"] > seed - 2 * WEEK]
 
     def map_of_top(frame):
-        return task.evaluate(np.tile(frame["article_id"].value_counts().index[:12], (num_rows, 1)), table)[
-            "map"
-        ]
+        return task.evaluate(np.tile(frame["article_id"].value_counts().index[:12], (num_rows, 1)), table)["map"]
 
     ranking = taste_ranking(small_tables, table.df, recent, past)
     personal = task.evaluate(ranking, table)["map"]

@@ -31,8 +31,10 @@ def values(feature) -> torch.Tensor:
 @pytest.fixture(scope="module")
 def from_relbench():
     dataset = open_dataset(TINY)
-    types = {table: {column: torch_frame.stype(kind) for column, kind in columns.items()}
-             for table, columns in column_types(dataset.manifest.name).items()}
+    types = {
+        table: {column: torch_frame.stype(kind) for column, kind in columns.items()}
+        for table, columns in column_types(dataset.manifest.name).items()
+    }
     embedder = TextEmbedderConfig(text_embedder=embed_texts, batch_size=50_000)
     return make_pkey_fkey_graph(load_database(dataset), types, text_embedder_cfg=embedder)
 
@@ -63,9 +65,10 @@ def test_slices_give_what_relbench_makes_of_whole_tables(from_relbench, rows_per
         assert torch.equal(data[edge_type].edge_index, expected[edge_type].edge_index)
 
 
-@pytest.mark.parametrize("numbers", [
-    [3, 1, 2, 2], [1.5, np.nan, -2.0, 8.25], [np.inf, 1.0, -np.inf, 4.0], [np.nan, np.nan], [np.inf, np.nan],
-])
+@pytest.mark.parametrize(
+    "numbers",
+    [[3, 1, 2, 2], [1.5, np.nan, -2.0, 8.25], [np.inf, 1.0, -np.inf, 4.0], [np.nan, np.nan], [np.inf, np.nan]],
+)
 def test_statistics_of_numbers_are_pytorch_frame_s(numbers):
     column = pd.Series(numbers)
     found, wanted = (of(column, torch_frame.numerical) for of in (column_stats, compute_col_stats))
@@ -78,11 +81,14 @@ def test_a_null_key_has_no_edge():
     assert back.tolist() == [[0, 2, 2], [2, 0, 3]]
 
 
-@pytest.mark.parametrize("times, sources", [
-    ([10, 20, 30, 40, 50], [0, 3, 1, 4]),  # in order of time: as stored
-    ([50, 20, 30, 10, 50], [3, 0, 1, 4]),  # customer 0 bought at 10 (sale 3), then at 50 (sale 0)
-    ([30, 20, 30, 30, 10], [0, 3, 4, 1]),  # equal times keep their order
-])
+@pytest.mark.parametrize(
+    "times, sources",
+    [
+        ([10, 20, 30, 40, 50], [0, 3, 1, 4]),  # in order of time: as stored
+        ([50, 20, 30, 10, 50], [3, 0, 1, 4]),  # customer 0 bought at 10 (sale 3), then at 50 (sale 0)
+        ([30, 20, 30, 30, 10], [0, 3, 4, 1]),  # equal times keep their order
+    ],
+)
 def test_columns_are_sorted_by_target_and_time(times, sources):
     data = HeteroData()
     data["customer"].num_nodes, data["sale"].num_nodes = 3, 5

@@ -25,8 +25,13 @@ ROWS_PER_GROUP = 50_000
 def divided(rows_per_group: int = ROWS_PER_GROUP) -> lookalike.Scale:
     """`real` with a fiftieth of its rows, so that its files have several row groups."""
     real = SCALES["real"]
-    return replace(real, num_customers=real.num_customers // DIVISOR, num_articles=real.num_articles // DIVISOR,
-                   num_transactions=real.num_transactions // DIVISOR, rows_per_group=rows_per_group)
+    return replace(
+        real,
+        num_customers=real.num_customers // DIVISOR,
+        num_articles=real.num_articles // DIVISOR,
+        num_transactions=real.num_transactions // DIVISOR,
+        rows_per_group=rows_per_group,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +39,9 @@ def reduced(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lookalike, "SCALES", {**SCALES, "real": divided()})
         weeks: list[tuple[int, int]] = []
-        folder = make_lookalike(tmp_path_factory.mktemp("data") / "real", "real",
-                                on_week=lambda week, total: weeks.append((week, total)))
+        folder = make_lookalike(
+            tmp_path_factory.mktemp("data") / "real", "real", on_week=lambda week, total: weeks.append((week, total))
+        )
         assert weeks == [(week, 55) for week in range(1, 56)]  # 2019-09-07 to 2020-09-21
         yield folder
 
@@ -70,8 +76,8 @@ def test_counts_and_shares_are_those_of_rel_hm(reduced):
     assert sales.duplicated().mean() == pytest.approx(0.094, abs=0.01)
     by_article = sales["article_id"].value_counts()
     by_customer = sales["customer_id"].value_counts()
-    assert by_article.iloc[:rows["db/article"] // 100].sum() / len(sales) > 0.10  # heavy tails
-    assert by_customer.iloc[:rows["db/customer"] // 10].sum() / len(sales) > 0.35
+    assert by_article.iloc[: rows["db/article"] // 100].sum() / len(sales) > 0.10  # heavy tails
+    assert by_customer.iloc[: rows["db/customer"] // 10].sum() / len(sales) > 0.35
     assert 0.05 < 1 - len(by_customer) / rows["db/customer"] < 0.40  # dangling customers
     assert sales["t_dat"].nunique() == 381
 
@@ -120,8 +126,15 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 def test_memory_does_not_grow_with_the_number_of_transactions(tmp_path):
     """Three million transactions more take 120 MB as arrays of five columns; streamed, they take a week's worth."""
     peaks_mib = [
-        int(subprocess.run([sys.executable, "-c", PEAK, str(rows), str(tmp_path / str(rows))],
-                           check=True, capture_output=True, text=True).stdout) / 1024
+        int(
+            subprocess.run(
+                [sys.executable, "-c", PEAK, str(rows), str(tmp_path / str(rows))],
+                check=True,
+                capture_output=True,
+                text=True,
+            ).stdout
+        )
+        / 1024
         for rows in (500_000, 3_500_000)
     ]
     assert peaks_mib[1] - peaks_mib[0] < 60

@@ -24,8 +24,11 @@ def make_graph() -> HeteroData:
 
 
 def sample(sampler: NativeSampler, nodes: list[int], times: list[int]):
-    return sampler.sample_from_nodes(NodeSamplerInput(
-        input_id=torch.arange(len(nodes)), node=torch.tensor(nodes), time=torch.tensor(times), input_type="customer"))
+    return sampler.sample_from_nodes(
+        NodeSamplerInput(
+            input_id=torch.arange(len(nodes)), node=torch.tensor(nodes), time=torch.tensor(times), input_type="customer"
+        )
+    )
 
 
 def test_takes_the_most_recent_rows_at_or_before_the_seed_time():

@@ -11,8 +11,15 @@ from ablate.train.session import build_workload
 from real_parts import WORKLOADS, tiny_graph, tiny_study
 
 
-def make_stream(workload: str = WORKLOADS[0], *, seed: int = 0, num_batches: int = 6, recipe: Recipe | None = None,
-                options: LoaderOptions | None = None, weight_seed: int = 0) -> BatchStream:
+def make_stream(
+    workload: str = WORKLOADS[0],
+    *,
+    seed: int = 0,
+    num_batches: int = 6,
+    recipe: Recipe | None = None,
+    options: LoaderOptions | None = None,
+    weight_seed: int = 0,
+) -> BatchStream:
     options = options or LoaderOptions()
     built = build_workload(tiny_study(workload), workload, tiny_graph(), recipe or Recipe(), seed=weight_seed)
     dataset = built.train_dataset(num_batches, stream_generator(seed), replay=options.mode == "replay")
@@ -29,7 +36,7 @@ def test_draws_whole_passes_without_repeats():
     rows = draw_batches(10, 3, 7, np.random.default_rng(0))
     assert rows.shape == (7, 3)
     for start in (0, 3):  # three batches of three use nine of ten rows, each once
-        assert len(np.unique(rows[start:start + 3])) == 9
+        assert len(np.unique(rows[start : start + 3])) == 9
 
 
 def test_a_small_table_gives_batches_of_the_whole_table():
@@ -39,8 +46,14 @@ def test_a_small_table_gives_batches_of_the_whole_table():
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_hash_is_equal_for_every_cell_and_differs_across_seeds(workload: str):
     eager = drain(make_stream(workload))
-    full = Recipe(execution="compiled", forward_dynamic=True, lr_kind="tensor", key_style="string",
-                  metric_policy="on-device", output_size=True)
+    full = Recipe(
+        execution="compiled",
+        forward_dynamic=True,
+        lr_kind="tensor",
+        key_style="string",
+        metric_policy="on-device",
+        output_size=True,
+    )
     assert drain(make_stream(workload, recipe=full, weight_seed=9)) == eager
     assert drain(make_stream(workload, seed=1)) != eager
 

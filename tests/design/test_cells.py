@@ -156,9 +156,7 @@ def test_a_cell_written_twice_is_one_cell():
     assert [cell.name for cell in design.cells] == ["naive"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "count"), [("factorial", 0), ("ladder", 1), ("leave-one-out", 0), ("add-one-in", 0)]
-)
+@pytest.mark.parametrize(("kind", "count"), [("factorial", 0), ("ladder", 1), ("leave-one-out", 0), ("add-one-in", 0)])
 def test_too_few_varying_optimizations_are_refused(kind, count):
     with pytest.raises(UserError, match=f"a {kind} design needs at least {count + 1}"):
         make_design(make_study(design=kind, factors=make_factors(GUIDE[:count])))

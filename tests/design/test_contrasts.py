@@ -118,9 +118,7 @@ def test_every_weight_sits_on_a_measured_key_and_sums_to_zero() -> None:
 
 
 def test_leave_one_out_design_refuses_shapley_and_names_cells() -> None:
-    study = make_study(
-        design="leave-one-out", factors=make_factors(["dynamic_shapes", "tensor_lr", "sync_free"])
-    )
+    study = make_study(design="leave-one-out", factors=make_factors(["dynamic_shapes", "tensor_lr", "sync_free"]))
     contrasts, refusals = make_contrasts(study, make_design(study))
     assert set(by_subject(contrasts, "leave-one-out")) == {"dynamic_shapes", "tensor_lr", "sync_free"}
     shapley = next(r for r in refusals if r.kind == "optimization" and r.subject == "sync_free")
@@ -189,11 +187,7 @@ def test_arms_only_design_knows_total_and_compile() -> None:
 
 
 def test_other_levels_are_off_the_lattice() -> None:
-    cells = (
-        ExplicitCell(arm="eager"),
-        ExplicitCell(arm="naive"),
-        ExplicitCell(levels={"tensor_lr": "device-tensor"}),
-    )
+    cells = (ExplicitCell(arm="eager"), ExplicitCell(arm="naive"), ExplicitCell(levels={"tensor_lr": "device-tensor"}))
     study = make_study(design="cells", cells=cells, factors=make_factors(["tensor_lr"]))
     contrasts, refusals = make_contrasts(study, make_design(study))
     assert Refusal(kind="total", subject="", missing=("full",)) in refusals

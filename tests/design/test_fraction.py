@@ -127,8 +127,7 @@ def test_a_hand_written_half_is_not_guessed_to_be_one() -> None:
     """The same cells as a list: nothing says that no three interact, so nothing is attributed."""
     study = make_study(design="fraction", device="cuda")
     written = tuple(
-        ExplicitCell(execution=c.cell.execution, levels={n: "on" for n in c.on})
-        for c in make_design(study).cells
+        ExplicitCell(execution=c.cell.execution, levels={n: "on" for n in c.on}) for c in make_design(study).cells
     )
     listed = replace(study, design="cells", cells=written)
     contrasts, refusals = make_contrasts(listed, make_design(listed))

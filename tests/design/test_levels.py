@@ -18,9 +18,7 @@ def levels_of(*cells: ExplicitCell) -> tuple[dict[str, dict[str, float]], list[R
     names = {cell.effective_key: cell.name for cell in design.cells}
     contrasts, refusals = make_contrasts(study, design)
     found = {
-        c.subject: {names[key]: weight for key, weight in c.weights.items()}
-        for c in contrasts
-        if c.kind == "level"
+        c.subject: {names[key]: weight for key, weight in c.weights.items()} for c in contrasts if c.kind == "level"
     }
     return found, [r for r in refusals if r.kind == "level"]
 

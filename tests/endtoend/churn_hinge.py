@@ -3,8 +3,13 @@
 from ablate.core.catalog import WorkloadInfo
 
 INFO = WorkloadInfo(
-    name="my/churn-hinge", title="churn, hinge loss", task="user-churn", metric="roc_auc",
-    metric_unit="AUROC, 0 to 1", higher_is_better=True, reference_lr=0.005,
+    name="my/churn-hinge",
+    title="churn, hinge loss",
+    task="user-churn",
+    metric="roc_auc",
+    metric_unit="AUROC, 0 to 1",
+    higher_is_better=True,
+    reference_lr=0.005,
 )
 
 

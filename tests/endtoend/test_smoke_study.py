@@ -15,9 +15,23 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 def test_the_smoke_study_compiles_for_real(tmp_path: Path):
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
     done = subprocess.run(
-        [sys.executable, "-m", "ablate", "run", str(ROOT / "studies" / "smoke.yaml"), "--tracking-uri", uri,
-         "--runs", str(tmp_path / "runs"), "--reports", str(tmp_path / "reports")],
-        cwd=tmp_path, text=True, capture_output=True, check=False,
+        [
+            sys.executable,
+            "-m",
+            "ablate",
+            "run",
+            str(ROOT / "studies" / "smoke.yaml"),
+            "--tracking-uri",
+            uri,
+            "--runs",
+            str(tmp_path / "runs"),
+            "--reports",
+            str(tmp_path / "reports"),
+        ],
+        cwd=tmp_path,
+        text=True,
+        capture_output=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     records = [json.loads(path.read_text()) for path in tmp_path.glob("runs/hm-smoke/records/*/record.json")]

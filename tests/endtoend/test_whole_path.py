@@ -42,14 +42,24 @@ def folder(tmp_path: Path) -> Path:
 def narrow(folder: Path, **values: str) -> None:
     """Replace top-level keys of the spec, to train no more than a test needs."""
     path = folder / "study.yaml"
-    lines = [f"{key}: {values[key]}" if (key := line.partition(":")[0]) in values else line
-             for line in path.read_text().splitlines()]
+    lines = [
+        f"{key}: {values[key]}" if (key := line.partition(":")[0]) in values else line
+        for line in path.read_text().splitlines()
+    ]
     path.write_text("\n".join(lines) + "\n")
 
 
 def ablate(folder: Path, *arguments: str, **options) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "ablate", *arguments], cwd=folder, text=True, capture_output=True,
-                          env={**os.environ, "COLUMNS": "160"}, timeout=800, check=False, **options)
+    return subprocess.run(
+        [sys.executable, "-m", "ablate", *arguments],
+        cwd=folder,
+        text=True,
+        capture_output=True,
+        env={**os.environ, "COLUMNS": "160"},
+        timeout=800,
+        check=False,
+        **options,
+    )
 
 
 def read_records(folder: Path, purpose: str = "timed") -> list[dict]:
@@ -86,8 +96,12 @@ def test_outside_optimization_and_workload_reach_the_pdf(folder: Path):
 
 def test_kill_the_runner_in_the_middle_then_finish(folder: Path):
     narrow(folder, workloads="[hm/user-churn]", design="[eager, full]", blocks="2")
-    process = subprocess.Popen([sys.executable, "-m", "ablate", "run", "study.yaml"], cwd=folder,
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ablate", "run", "study.yaml"],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     deadline = time.monotonic() + 300
     while not list(folder.glob("runs/whole-path/records/*/record.json")) and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -131,9 +131,7 @@ def cut_in_the_last_line(content: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("damaged", [half_a_line, cut_in_the_last_line])
-def test_half_a_line_at_the_end_of_the_journal_costs_nothing(
-    tmp_path: Path, damaged: Callable[[bytes], bytes]
-) -> None:
+def test_half_a_line_at_the_end_of_the_journal_costs_nothing(tmp_path: Path, damaged: Callable[[bytes], bytes]) -> None:
     assert run_small(tmp_path) == 3
     _, _, paths = make_run(tmp_path, blocks=1)
     paths.ledger.write_bytes(damaged(paths.ledger.read_bytes()))

@@ -91,8 +91,14 @@ def test_full_while_a_real_trial_writes_its_series(small_disk: Path, tmp_path: P
     study = tiny_study()
     trial = next(t for t in make_design(study).trials if t.cell.cell.execution == "eager")
     folder = small_disk / "record"
-    request = TrialRequest(study_json=str(tmp_path / "study.json"), trial=trial, recipe=Recipe(), attempt=1,
-                           record_folder=str(folder), cache_state="not-compiled")
+    request = TrialRequest(
+        study_json=str(tmp_path / "study.json"),
+        trial=trial,
+        recipe=Recipe(),
+        attempt=1,
+        record_folder=str(folder),
+        cache_state="not-compiled",
+    )
     write_json(tmp_path / "study.json", study)
     write_json(tmp_path / "request.json", request)
     folder.mkdir()

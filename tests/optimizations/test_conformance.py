@@ -62,9 +62,7 @@ def test_an_unknown_level_is_refused(name):
 def test_no_third_party_import_at_the_top(name):
     tree = ast.parse(Path(MODULES[name].__file__).read_text())
     modules = {node.module for node in tree.body if isinstance(node, ast.ImportFrom)}
-    assert all(
-        module.split(".")[0] in {"__future__", "dataclasses", "typing", "ablate"} for module in modules
-    )
+    assert all(module.split(".")[0] in {"__future__", "dataclasses", "typing", "ablate"} for module in modules)
     assert not any(isinstance(node, ast.Import) for node in tree.body)
 
 

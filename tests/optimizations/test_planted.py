@@ -53,10 +53,12 @@ def train(folder: Path, study: Study):
 def test_an_optimization_that_does_nothing_is_vacuous_and_never_claimed(tmp_path):
     path = tmp_path / "placebo.py"
     path.write_text(NOTHING)
-    placebo = Factor(info=load_outside("optimizations", path).INFO, off_means="today", off="off", on="on",
-                     path=str(path))
-    study = replace(tiny_study("hm/user-churn"), factors=(placebo, *make_factors(["tensor_lr"])),
-                    design="leave-one-out")
+    placebo = Factor(
+        info=load_outside("optimizations", path).INFO, off_means="today", off="off", on="on", path=str(path)
+    )
+    study = replace(
+        tiny_study("hm/user-churn"), factors=(placebo, *make_factors(["tensor_lr"])), design="leave-one-out"
+    )
     results = analyze(train(tmp_path, study))
     verdicts = {v.optimization: v for v in results.evidence}
     assert verdicts["placebo"].verdict == "vacuous"

@@ -60,12 +60,7 @@ HEAVY = ("torch", "torch_geometric", "torch_frame", "relbench", "lightning", "sk
 def imports_of(path: Path, text: str) -> Iterator[tuple[int, str, bool]]:
     """Yield (line, dotted module, whether at import time) of every import statement, those in functions included."""
     tree = ast.parse(text)
-    inside = {
-        id(node)
-        for function in ast.walk(tree)
-        if isinstance(function, FUNCTIONS)
-        for node in ast.walk(function)
-    }
+    inside = {id(node) for function in ast.walk(tree) if isinstance(function, FUNCTIONS) for node in ast.walk(function)}
     inside |= {id(node) for block in ast.walk(tree) if is_typing_block(block) for node in ast.walk(block)}
     for node in ast.walk(tree):
         eager = id(node) not in inside
@@ -142,9 +137,7 @@ SOURCES = sorted(path.relative_to(ROOT) for path in (ROOT / "ablate").rglob("*.p
 
 
 def test_every_file_keeps_to_the_ladder_and_the_owners():
-    faults = [
-        fault for path in SOURCES for fault in faults_of(path, (ROOT / path).read_text(encoding="utf-8"))
-    ]
+    faults = [fault for path in SOURCES for fault in faults_of(path, (ROOT / path).read_text(encoding="utf-8"))]
     assert not faults, "\n" + "\n".join(faults)
 
 

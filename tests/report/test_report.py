@@ -48,9 +48,7 @@ def document_of(paths: StudyPaths, results: Results) -> dict[str, Any]:
 
 def test_pdf_has_pages_is_tagged_and_repeats_its_bytes(tmp_path: Path) -> None:
     workloads = make_workloads("hm/user-churn", "hm/item-sales")
-    study = make_study(
-        blocks=5, claim=CLAIM, workloads=workloads, factors=make_factors(["tensor_lr", "sync_free"])
-    )
+    study = make_study(blocks=5, claim=CLAIM, workloads=workloads, factors=make_factors(["tensor_lr", "sync_free"]))
     paths, _results = reported(tmp_path, study, effects={"compile": 0.1}, noise=0.01)
     first = paths.pdf.read_bytes()
     assert first.startswith(b"%PDF-")
@@ -77,9 +75,7 @@ def test_page_one_has_the_table_of_the_guide(tmp_path: Path) -> None:
 
 def test_hostile_texts_come_out_as_typed(tmp_path: Path) -> None:
     workload = WorkloadChoice(info=replace(WORKLOADS["hm/user-churn"], name=HOSTILE, title=HOSTILE))
-    study = make_study(
-        design="cells", cells=ARMS, blocks=1, workloads=(workload,), question=HOSTILE, spec_text=HOSTILE
-    )
+    study = make_study(design="cells", cells=ARMS, blocks=1, workloads=(workload,), question=HOSTILE, spec_text=HOSTILE)
 
     def change(record: Any, planned: Any) -> Any:
         return fail(record, HOSTILE) if planned.cell.name == "naive" else record
@@ -123,9 +119,7 @@ def test_unidentified_numbers_name_the_cells_they_need(tmp_path: Path) -> None:
     paths, results = reported(tmp_path, study)
     section = document_of(paths, results)["workloads"][0]
     assert section["attribution"] is None and section["secondary"] == []
-    assert any(
-        "without-sync_free" in line or "with-dynamic_shapes" in line for line in section["unidentified"]
-    )
+    assert any("without-sync_free" in line or "with-dynamic_shapes" in line for line in section["unidentified"])
 
 
 def test_emulated_off_levels_are_labeled(tmp_path: Path) -> None:
@@ -133,9 +127,7 @@ def test_emulated_off_levels_are_labeled(tmp_path: Path) -> None:
     paths, results = reported(tmp_path, study)
     document = document_of(paths, results)
     assert "emulation" in document["answer_note"]
-    ladder = next(
-        part for part in document["workloads"][0]["secondary"] if part["title"].startswith("ladder")
-    )
+    ladder = next(part for part in document["workloads"][0]["secondary"] if part["title"].startswith("ladder"))
     assert "emulation" in ladder["table"]["rows"][0][0]["small"]
 
 
@@ -157,15 +149,5 @@ def test_missing_figures_are_named(tmp_path: Path) -> None:
 
 
 def test_numbers_as_people_read_them() -> None:
-    assert [seconds(x) for x in (0.42, 7.256, 61.0, 125.0, None)] == [
-        "420 ms",
-        "7.26 s",
-        "61 s",
-        "2 min 5 s",
-        "-",
-    ]
-    assert [percent(x) for x in (0.0, 0.0953101798, -0.1053605157)] == [
-        "0.0\u00a0%",
-        "+10.0\u00a0%",
-        "-10.0\u00a0%",
-    ]
+    assert [seconds(x) for x in (0.42, 7.256, 61.0, 125.0, None)] == ["420 ms", "7.26 s", "61 s", "2 min 5 s", "-"]
+    assert [percent(x) for x in (0.0, 0.0953101798, -0.1053605157)] == ["0.0\u00a0%", "+10.0\u00a0%", "-10.0\u00a0%"]

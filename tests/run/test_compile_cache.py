@@ -117,9 +117,7 @@ def test_shared_is_one_folder_and_eager_has_none(tmp_path: Path) -> None:
     eager, _ = planned(tmp_path, "eager")
     assert open_cache("shared", naive, 1, paths) == open_cache("shared", full, 1, paths)
     assert open_cache("shared", naive, 1, paths).state == "shared"
-    assert {open_cache(policy, eager, 1, paths).state for policy in ("per-cell", "shared", "none")} == {
-        "not-compiled"
-    }  # type: ignore[arg-type]
+    assert {open_cache(policy, eager, 1, paths).state for policy in ("per-cell", "shared", "none")} == {"not-compiled"}  # type: ignore[arg-type]
 
 
 def test_what_another_machine_has_compiled_is_no_warm_start(tmp_path: Path) -> None:

@@ -41,12 +41,7 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_the_first_visible_gpu_is_taken_by_its_uuid(visible: str | None, uuid: str) -> None:
     device = detect_device({} if visible is None else {"CUDA_VISIBLE_DEVICES": visible})
-    assert (device.kind, device.visible, device.index, device.lock_path.name) == (
-        "cuda",
-        uuid,
-        0,
-        f"{uuid}.lock",
-    )
+    assert (device.kind, device.visible, device.index, device.lock_path.name) == ("cuda", uuid, 0, f"{uuid}.lock")
 
 
 @pytest.mark.usefixtures("two_gpus")

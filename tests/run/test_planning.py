@@ -118,9 +118,7 @@ def test_records_of_another_form_of_the_study_do_not_count(tmp_path: Path) -> No
 
 def test_plan_of_one_workload_counts_it_alone(tmp_path: Path) -> None:
     study, design, paths = make_run(
-        tmp_path,
-        workloads=make_workloads("hm/item-sales", "hm/user-churn"),
-        factors=make_factors(("tensor_lr",)),
+        tmp_path, workloads=make_workloads("hm/item-sales", "hm/user-churn"), factors=make_factors(("tensor_lr",))
     )
     plan = make_plan(study, design, select_trials(study, design, ["hm/user-churn"]), paths)
     assert (plan.workloads, plan.blocks, plan.trials) == (("hm/user-churn",), 2, 6)

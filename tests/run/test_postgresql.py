@@ -151,7 +151,9 @@ def test_the_password_is_nowhere(tmp_path: Path, cluster: Cluster) -> None:
         parse_address("postgresql://me@host:port/x")
     told = [path for path in tmp_path.rglob("*") if path.is_file() and cluster.password.encode() in path.read_bytes()]
     assert told == []
-    hidden = visible_address("postgresql://me:secret@a:5433/x?host=b&sslmode=require&password=secret&sslpassword=secret")
+    hidden = visible_address(
+        "postgresql://me:secret@a:5433/x?host=b&sslmode=require&password=secret&sslpassword=secret"
+    )
     assert hidden == "postgresql://me@a:5433/x?host=b&sslmode=require"
     assert visible_address(cluster.address) == f"postgresql://ablate@127.0.0.1:{cluster.port}/postgres"
 
@@ -172,9 +174,7 @@ def test_one_study_has_one_ledger_and_one_folder(tmp_path: Path, cluster: Cluste
         open_store(other, with_journal, address=cluster.address)
 
 
-def test_the_option_goes_before_the_variable_before_the_spec(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_option_goes_before_the_variable_before_the_spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study, _, _ = make_named_run(tmp_path, "address", ledger="postgresql://host/spec")
     assert find_address(study) == "postgresql://host/spec"
     monkeypatch.setenv("ABLATE_LEDGER", "postgresql://host/variable")
@@ -232,9 +232,7 @@ def test_a_worker_that_missed_a_beat_does_not_wait_for_the_next_one(
 def test_a_worker_that_is_cut_off_ends_its_trial_and_says_so(tmp_path: Path) -> None:
     with running_cluster() as own:
         study, trials, paths = make_named_run(tmp_path, "cut", blocks=1)
-        worker = drive(
-            tmp_path, "--study", "cut", "--blocks", "1", FAKE_SLEEP_S="60", ABLATE_LEDGER=own.address
-        )
+        worker = drive(tmp_path, "--study", "cut", "--blocks", "1", FAKE_SLEEP_S="60", ABLATE_LEDGER=own.address)
         wait_until(lambda: len(read_log(tmp_path, "start")) == 1, seconds=60)
         child = int(log_lines(tmp_path)[-1][1])
         own.stop()
@@ -247,9 +245,7 @@ def test_a_worker_that_is_cut_off_ends_its_trial_and_says_so(tmp_path: Path) -> 
             open_store(study, paths, address=own.address)
         own.start()
         design = make_run(tmp_path, name="cut", blocks=1)[1]
-        outcome = run_study(
-            study, design, paths, SilentProgress(), command=FAKE_COMMAND, ledger=own.address
-        )
+        outcome = run_study(study, design, paths, SilentProgress(), command=FAKE_COMMAND, ledger=own.address)
         assert (outcome.completed, outcome.exit_code) == (3, 0)
 
 

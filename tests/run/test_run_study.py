@@ -115,9 +115,7 @@ def test_one_workload_first_then_the_rest_interleaved(tmp_path: Path) -> None:
         run_small(tmp_path, changes=changes, workloads=["hm/nothing"])
 
 
-def test_failures_are_recorded_with_reasons_and_never_retried(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failures_are_recorded_with_reasons_and_never_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_BEHAVIOR", json.dumps({"eager": "fail", "naive": "sigkill", "full": "non-finite"}))
     changes = {"blocks": 1}
     outcome = run_small(tmp_path, changes=changes)
@@ -224,9 +222,7 @@ def test_runner_and_trial_both_killed_the_lost_trial_runs_again(tmp_path: Path) 
     starts = read_log(tmp_path, "start")
     assert (outcome.completed, outcome.trained, outcome.exit_code) == (6, 6, 0)
     assert starts[0] == starts[1]  # the lost one keeps its place in the order
-    attempts = sorted(
-        read_record(path.parent).identity.attempt for path in paths.records.glob("*/record.json")
-    )
+    attempts = sorted(read_record(path.parent).identity.attempt for path in paths.records.glob("*/record.json"))
     assert attempts == [1, 1, 1, 1, 1, 2]
 
 
@@ -289,13 +285,9 @@ def test_changed_study_is_refused(tmp_path: Path) -> None:
     assert run_study(reworded, design, paths, SilentProgress(), command=FAKE_COMMAND).completed == 6
 
 
-def test_data_that_cannot_be_prepared_is_a_user_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_data_that_cannot_be_prepared_is_a_user_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_PREPARE_EXIT", "1")
-    with pytest.raises(
-        UserError, match=r"could not be prepared: graph is ready \(more in .*prepare-errors.txt\)"
-    ):
+    with pytest.raises(UserError, match=r"could not be prepared: graph is ready \(more in .*prepare-errors.txt\)"):
         run_small(tmp_path)
     assert read_log(tmp_path, "start") == []
 

@@ -132,9 +132,7 @@ def test_only_the_environment_that_began_a_block_goes_on_with_it(tmp_path: Path)
     assert isinstance(claim, Claim) and claim.trial == trials[3]  # of the block that nobody has begun
     ledger.close()
     claim.lease.release()
-    assert ledger.claim(trials[:3]) == Foreign(
-        differences={"hm-user-churn--b00": "torch 2.12.0 there, 2.13.0 here"}
-    )
+    assert ledger.claim(trials[:3]) == Foreign(differences={"hm-user-churn--b00": "torch 2.12.0 there, 2.13.0 here"})
     there = Ledger(study, paths, worker={**HERE, "torch": "2.12.0"})
     claim = there.claim(trials[:3])
     assert isinstance(claim, Claim) and claim.trial == trials[1]
@@ -163,9 +161,7 @@ def test_a_block_begun_elsewhere_can_be_trained_anew(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"begun in another environment: hm-user-churn--b00 \(torch 0\.1 there"):
         run_study(study, design, paths, SilentProgress(), command=FAKE_COMMAND)
     assert set(read_log(tmp_path, "start")) == {trial.key for trial in trials[3:]}  # the other block is done
-    outcome = run_study(
-        study, design, paths, SilentProgress(), command=FAKE_COMMAND, restart_blocks=True
-    )
+    outcome = run_study(study, design, paths, SilentProgress(), command=FAKE_COMMAND, restart_blocks=True)
     assert (outcome.trained, outcome.completed, outcome.exit_code) == (3, 6, 0)
     assert read_record(paths.records / trials[0].slug).identity.attempt == 2
     assert read_record(paths.records / f"{trials[0].slug}.attempt-1").completed
@@ -224,9 +220,7 @@ def test_the_difference_of_two_environments_is_named() -> None:
 
 
 def test_blocks_of_two_workloads_are_taken_apart(tmp_path: Path) -> None:
-    study, design, paths = make_run(
-        tmp_path, blocks=1, workloads=make_workloads("hm/user-churn", "hm/item-sales")
-    )
+    study, design, paths = make_run(tmp_path, blocks=1, workloads=make_workloads("hm/user-churn", "hm/item-sales"))
     trials = in_order(design.trials)
     one, two = Ledger(study, paths), Ledger(study, paths)
     one.enqueue(trials)

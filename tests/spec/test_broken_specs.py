@@ -312,9 +312,7 @@ def test_the_screen_shows_line_and_caret(tmp_path):
     path.write_text(GOOD + "bloks: 3\n")
     with pytest.raises(UserError) as caught:
         read_study(path, catalog=CATALOG)
-    assert str(caught.value) == (
-        f"{path}:5:1: unknown key 'bloks'; did you mean 'blocks'?\n    bloks: 3\n    ^"
-    )
+    assert str(caught.value) == (f"{path}:5:1: unknown key 'bloks'; did you mean 'blocks'?\n    bloks: 3\n    ^")
 
 
 def test_the_screen_is_bounded(tmp_path):
@@ -357,23 +355,7 @@ def test_cuda_without_a_gpu_is_said_before_anything_runs(tmp_path):
     assert found == [(5, 9, "this machine has no CUDA device; write device: auto or cpu")]
 
 
-JUNK = [
-    "",
-    "[]",
-    "{}",
-    "-1",
-    "1e400",
-    "true",
-    "[1, [2]]",
-    "{a: {b: c}}",
-    '"',
-    "- ",
-    "*a",
-    "!!x 1",
-    ".nan",
-    "on",
-    "|",
-]
+JUNK = ["", "[]", "{}", "-1", "1e400", "true", "[1, [2]]", "{a: {b: c}}", '"', "- ", "*a", "!!x 1", ".nan", "on", "|"]
 EVERY_KEY = """\
 study: mine
 question: Why?

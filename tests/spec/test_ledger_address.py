@@ -46,5 +46,7 @@ def test_a_password_is_refused_and_not_repeated(ledger: str, tmp_path: Path) -> 
 
 
 def test_another_kind_of_database_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="expected the address of a PostgreSQL database, such as postgresql://user@host"):
+    with pytest.raises(
+        SpecError, match="expected the address of a PostgreSQL database, such as postgresql://user@host"
+    ):
         read(tmp_path, "sqlite:///ledger.db")

@@ -73,9 +73,7 @@ def test_a_fault_in_a_profile_is_shown_inside_the_profile(tmp_path):
 
 def test_what_does_not_fit_together_after_merging_is_found(tmp_path):
     text = GPU.replace("revision: null, ", "")
-    assert faults(tmp_path, text, device="cpu") == [
-        (3, 25, "revision is for datasets of the hub only; remove it")
-    ]
+    assert faults(tmp_path, text, device="cpu") == [(3, 25, "revision is for datasets of the hub only; remove it")]
 
 
 def test_a_profile_cannot_change_the_study(tmp_path):

@@ -159,9 +159,7 @@ def test_fewer_workloads_on_the_command_line_or_in_a_profile_leave_margins_witho
 
 
 def test_a_list_of_cells(tmp_path):
-    text = (
-        SHORT + "design: [eager, naive, full, full-again, {tensor_lr: device-tensor, dynamic_shapes: on}]\n"
-    )
+    text = SHORT + "design: [eager, naive, full, full-again, {tensor_lr: device-tensor, dynamic_shapes: on}]\n"
     study = read(tmp_path, text)
     assert study.design == "cells"
     assert study.cells[0] == ExplicitCell(arm="eager", execution="eager")

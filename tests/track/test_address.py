@@ -27,9 +27,7 @@ def test_other_stores_stay_as_written(uri):
     assert sqlite_file(uri) is None
 
 
-@pytest.mark.parametrize(
-    "uri", ["mlruns", "file:///data/mlruns", "sqlite://", "sqlite:///:memory:", "ftp://h"]
-)
+@pytest.mark.parametrize("uri", ["mlruns", "file:///data/mlruns", "sqlite://", "sqlite:///:memory:", "ftp://h"])
 def test_impossible_stores_are_refused(uri):
     with pytest.raises(UserError, match="write sqlite:///mlflow"):
         resolve_uri(uri)
@@ -49,9 +47,7 @@ def test_a_refusing_and_a_mute_server_do_not_answer(monkeypatch):
         assert time.monotonic() - began < 5
 
 
-@pytest.mark.parametrize(
-    ("status", "alive"), [("200 OK", True), ("401 Unauthorized", True), ("502 Bad", False)]
-)
+@pytest.mark.parametrize(("status", "alive"), [("200 OK", True), ("401 Unauthorized", True), ("502 Bad", False)])
 def test_any_answer_but_a_failing_gateway_counts(status, alive):
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -59,9 +55,7 @@ def test_any_answer_but_a_failing_gateway_counts(status, alive):
             connection, _ = server.accept()
             with connection:
                 connection.recv(4096)
-                connection.sendall(
-                    f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode()
-                )
+                connection.sendall(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
 
         thread = threading.Thread(target=answer)
         thread.start()

@@ -10,15 +10,7 @@ from ablate.core.cell import Design
 from ablate.core.evidence import Evidence
 from ablate.core.record import Metric
 from ablate.records.store import read_record, read_series
-from ablate.track.content import (
-    arm_name,
-    describe_trial,
-    epoch_ms,
-    kept_steps,
-    mlflow_key,
-    plain_markdown,
-    trial_id,
-)
+from ablate.track.content import arm_name, describe_trial, epoch_ms, kept_steps, mlflow_key, plain_markdown, trial_id
 
 START_MS = 1767225600000  # 2026-01-01T00:00:00Z
 
@@ -94,9 +86,7 @@ def test_non_finite_values_are_left_out_and_named(on_disk):
 def test_long_series_are_thinned_and_say_so(on_disk):
     trial = planned(on_disk, "full")
     steps = np.arange(2500)
-    series = pd.DataFrame(
-        {"step": steps, "epoch": 0, "loss": 1.0, "lr": 0.1, "step_s": 0.001, "loader_wait_s": 0.0}
-    )
+    series = pd.DataFrame({"step": steps, "epoch": 0, "loss": 1.0, "lr": 0.1, "step_s": 0.001, "loader_wait_s": 0.0})
     content = describe_trial(read_record(on_disk.write_trial(trial)), series, on_disk.study, on_disk.design)
     kept = [p.step for p in content.points if p.name == "loss"]
     assert (len(kept), kept[0], kept[-1]) == (1000, 0, 2499)

@@ -23,9 +23,7 @@ START_MS = 1767225600000
 def runs_of(uri, kind, *, view=1):
     client = MlflowClient(uri)
     experiment = client.get_experiment_by_name("hm-tiny")
-    return client.search_runs(
-        [experiment.experiment_id], f"tags.`ablate.kind` = '{kind}'", run_view_type=view
-    )
+    return client.search_runs([experiment.experiment_id], f"tags.`ablate.kind` = '{kind}'", run_view_type=view)
 
 
 def history_lengths(uri):
@@ -59,9 +57,7 @@ def test_one_parent_and_a_child_per_trial(on_disk, store_uri):
     assert parent.info.status == "FINISHED"
     assert parent.data.tags["ablate.trials"] == "6 of 6"
     assert parent.data.tags["mlflow.note.content"] == r"Does \*it\* help?"
-    assert (
-        parent.data.params["optimizations.beta"] == "both (off guide: old, on: yes, emulation: emulates 2023)"
-    )
+    assert parent.data.params["optimizations.beta"] == "both (off guide: old, on: yes, emulation: emulates 2023)"
     assert parent.data.params["training.channels"] == "8"
     assert sorted(run.info.run_name for run in children) == [
         "eager b0", "eager b1", "full b0", "full b1", "naive b0", "naive b1"

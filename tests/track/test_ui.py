@@ -69,9 +69,7 @@ def test_a_real_server_shows_and_takes_a_study_once(on_disk, store_uri, make_stu
         first, second = sync_study(other.paths, base), sync_study(other.paths, base)
         assert (first.num_new, second.num_new) == (6, 0)
         assert (first.problem, second.problem) == (None, None)
-        assert (
-            read(f"{base}/get-artifact?path=spec.yaml&run_uuid={first.parent_run_id}") == b"study: hm-tiny\n"
-        )
+        assert read(f"{base}/get-artifact?path=spec.yaml&run_uuid={first.parent_run_id}") == b"study: hm-tiny\n"
     finally:
         server.terminate()
         server.wait(20)

@@ -35,10 +35,20 @@ def test_a_file_gives_back_what_was_taken_and_holds_only_tensors(tmp_path):
     assert path == tmp_path / "checkpoints" / "step-000020.pt"
     assert [other.name for other in path.parent.iterdir()] == [path.name]
     read = read_checkpoint(tmp_path, 20)
-    assert set(read.weights) == {"0.weight", "0.bias", "1.weight", "1.bias", "1.running_mean", "1.running_var",
-                                 "1.num_batches_tracked"}
-    assert set(read.state) == {f"{name}:{entry}" for name in ("0.weight", "0.bias", "1.weight", "1.bias")
-                               for entry in ("step", "exp_avg", "exp_avg_sq")}
+    assert set(read.weights) == {
+        "0.weight",
+        "0.bias",
+        "1.weight",
+        "1.bias",
+        "1.running_mean",
+        "1.running_var",
+        "1.num_batches_tracked",
+    }
+    assert set(read.state) == {
+        f"{name}:{entry}"
+        for name in ("0.weight", "0.bias", "1.weight", "1.bias")
+        for entry in ("step", "exp_avg", "exp_avg_sq")
+    }
     assert float(read.state["0.weight:step"]) == 3
     for part in ("weights", "state"):
         assert all(torch.equal(value, getattr(read, part)[name]) for name, value in getattr(taken, part).items())
@@ -91,7 +101,7 @@ def test_what_cannot_be_read_is_one_sentence(tmp_path):
         read_checkpoint(tmp_path, 20)
     whole = checkpoint_path(tmp_path, 20).read_bytes()
     middle = len(whole) // 3
-    flipped = whole[:middle] + bytes(255 - byte for byte in whole[middle:middle + 64]) + whole[middle + 64:]
+    flipped = whole[:middle] + bytes(255 - byte for byte in whole[middle : middle + 64]) + whole[middle + 64 :]
     for damaged in (whole[:200], whole[:-40], flipped, b"", b"text"):
         path.write_bytes(damaged)
         with pytest.raises(StoredDataError, match=r"cannot be read \(.+\); train") as caught:

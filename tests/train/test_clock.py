@@ -6,8 +6,14 @@ from ablate.train.clock import summarize_times
 
 
 def summarize(epoch_s, compile_steps, **changes):
-    settings = {"steps_per_epoch": 10, "horizon_epochs": 10, "compile_s": 5.0, "wait_s": [0.1] * 10 * len(epoch_s),
-                "first_step_s": 4.0, **changes}
+    settings = {
+        "steps_per_epoch": 10,
+        "horizon_epochs": 10,
+        "compile_s": 5.0,
+        "wait_s": [0.1] * 10 * len(epoch_s),
+        "first_step_s": 4.0,
+        **changes,
+    }
     return summarize_times(epoch_s, compile_steps, **settings)
 
 

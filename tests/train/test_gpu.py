@@ -17,8 +17,15 @@ from real_parts import tiny_graph, tiny_study
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 CHURN = "hm/user-churn"
-FREE = Recipe(execution="compiled", forward_dynamic=True, lr_kind="tensor", key_style="string",
-              metric_policy="on-device", mean_metric="on-device", output_size=True)
+FREE = Recipe(
+    execution="compiled",
+    forward_dynamic=True,
+    lr_kind="tensor",
+    key_style="string",
+    metric_policy="on-device",
+    mean_metric="on-device",
+    output_size=True,
+)
 
 
 def train(recipe: Recipe) -> Evidence:

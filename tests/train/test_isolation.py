@@ -52,12 +52,23 @@ def train(folder: Path, planted: dict[str, str]) -> dict:
     study = tiny_study(CHURN)
     write_json(folder / "study.json", study)
     trial = next(t for t in make_design(study).trials if t.cell.cell.execution == "compiled")
-    request = TrialRequest(study_json=str(folder / "study.json"), trial=trial, recipe=COMPILED, attempt=1,
-                           record_folder=str(folder), cache_state="cold")
+    request = TrialRequest(
+        study_json=str(folder / "study.json"),
+        trial=trial,
+        recipe=COMPILED,
+        attempt=1,
+        record_folder=str(folder),
+        cache_state="cold",
+    )
     write_json(folder / "request.json", request)
     caller = {key: value for key, value in os.environ.items() if key not in PLANTED} | planted
-    subprocess.run([sys.executable, "-m", "ablate.train", "trial", str(folder / "request.json")], check=True,
-                   env=environment(caller, folder / "cache"), capture_output=True, cwd=folder)
+    subprocess.run(
+        [sys.executable, "-m", "ablate.train", "trial", str(folder / "request.json")],
+        check=True,
+        env=environment(caller, folder / "cache"),
+        capture_output=True,
+        cwd=folder,
+    )
     record = {k: v for k, v in json.loads((folder / "record.json").read_text()).items() if k not in TIMED}
     record["environment"]["variables"] = {
         name: value.replace(str(folder), "FOLDER") for name, value in record["environment"]["variables"].items()
@@ -75,7 +86,8 @@ def test_planted_variables_change_no_record(tmp_path):
     assert clean["status"] == "completed" and clean["evidence"]["counters"]["compiles.forward"] == 2
     assert planted == clean
     assert not set(PLANTED) - {"TORCH_DYNAMO_AUTOMATIC_DYNAMIC_LOCAL_PGO", "TORCHINDUCTOR_CACHE_DIR"} & set(
-        planted["environment"]["variables"])
+        planted["environment"]["variables"]
+    )
     assert planted["environment"]["variables"]["TORCH_DYNAMO_AUTOMATIC_DYNAMIC_LOCAL_PGO"] == "0"
 
 
@@ -86,14 +98,21 @@ def test_a_recorded_decision_about_sizes_is_neither_written_nor_read(tmp_path, m
         if name.startswith("TORCH"):
             monkeypatch.setenv(name, value)
     monkeypatch.delenv("TORCH_COMPILE_JOB_ID", raising=False)
-    monkeypatch.setattr(torch._dynamo.config, "automatic_dynamic_local_pgo",
-                        os.environ["TORCH_DYNAMO_AUTOMATIC_DYNAMIC_LOCAL_PGO"] == "1")
+    monkeypatch.setattr(
+        torch._dynamo.config,
+        "automatic_dynamic_local_pgo",
+        os.environ["TORCH_DYNAMO_AUTOMATIC_DYNAMIC_LOCAL_PGO"] == "1",
+    )
     assert pgo.get_cache_key() is None
 
 
 def test_every_trial_builds_its_own_learning_rate_and_draws_its_own_random_numbers():
-    first, second = (make_stepper([torch.nn.Parameter(torch.ones(1))], COMPILED, Training(schedule="linear"), 0.1, 2,
-                                  torch.device("cpu")) for _ in range(2))
+    first, second = (
+        make_stepper(
+            [torch.nn.Parameter(torch.ones(1))], COMPILED, Training(schedule="linear"), 0.1, 2, torch.device("cpu")
+        )
+        for _ in range(2)
+    )
     rates = [stepper.optimizer.param_groups[0]["lr"] for stepper in (first, second)]
     assert rates[0] is not rates[1]
     first.advance_schedule()

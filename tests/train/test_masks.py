@@ -28,11 +28,15 @@ def test_the_checksum_is_that_of_the_elements_kept():
     assert checksum_tensors([kept]) != checksum_tensors([kept.reshape(5, 4)])  # a shape is part of it
 
 
-@pytest.mark.parametrize("call", [
-    lambda: torch.nn.functional.dropout(torch.ones(3), 0.5, training=False),
-    lambda: torch.nn.functional.dropout(torch.ones(3), 0.0),
-    lambda: torch.rand(3),
-], ids=["evaluating", "zero", "other"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: torch.nn.functional.dropout(torch.ones(3), 0.5, training=False),
+        lambda: torch.nn.functional.dropout(torch.ones(3), 0.0),
+        lambda: torch.rand(3),
+    ],
+    ids=["evaluating", "zero", "other"],
+)
 def test_what_draws_no_mask_leaves_none(call):
     assert drawn(call) == []
 
@@ -45,6 +49,8 @@ def test_several_masks_join_in_order():
 def test_a_difference_is_told_by_its_first_mask():
     assert describe_difference([1, 2], [1, 2]) == ""
     assert describe_difference([1], [1, 2]) == (
-        "the compiled forward was seen to draw 1 masks, the same module uncompiled 2")
+        "the compiled forward was seen to draw 1 masks, the same module uncompiled 2"
+    )
     assert describe_difference([1, 5, 6], [1, 2, 3]) == (
-        "2 of 3 masks that the compiled forward drew are not those of the same module uncompiled, from number 2 on")
+        "2 of 3 masks that the compiled forward drew are not those of the same module uncompiled, from number 2 on"
+    )

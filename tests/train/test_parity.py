@@ -32,8 +32,16 @@ from real_parts import WORKLOADS, tiny_graph, tiny_study
 CHURN = "hm/user-churn"
 CPU = torch.device("cpu")
 SPANS = make_spans((0, 3), 5, 8)
-COMPILED = Recipe(execution="compiled", backend="aot_eager", forward_dynamic=True, lr_kind="tensor", key_style="string",
-                  metric_policy="on-device", mean_metric="on-device", output_size=True)
+COMPILED = Recipe(
+    execution="compiled",
+    backend="aot_eager",
+    forward_dynamic=True,
+    lr_kind="tensor",
+    key_style="string",
+    metric_policy="on-device",
+    mean_metric="on-device",
+    output_size=True,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -70,8 +78,9 @@ def rows_of(runs: ParityRuns, run: str, window: int):
 
 def series_of(runs: ParityRuns, run: str, window: int) -> WindowSeries:
     rows = rows_of(runs, run, window)
-    return WindowSeries(**{name: np.array([getattr(row, name) for row in rows])
-                           for name in ("loss", "grad_norm", "lr", "mask")})
+    return WindowSeries(
+        **{name: np.array([getattr(row, name) for row in rows]) for name in ("loss", "grad_norm", "lr", "mask")}
+    )
 
 
 def judge(eager: ParityRuns, arm: ParityRuns, window: int) -> WindowTest:
@@ -80,8 +89,11 @@ def judge(eager: ParityRuns, arm: ParityRuns, window: int) -> WindowTest:
 
 
 def test_windows_end_with_the_training():
-    assert make_spans((0, 20, 90), 60, 100) == (Span(start=0, num_steps=60), Span(start=20, num_steps=60),
-                                                Span(start=90, num_steps=10))
+    assert make_spans((0, 20, 90), 60, 100) == (
+        Span(start=0, num_steps=60),
+        Span(start=20, num_steps=60),
+        Span(start=90, num_steps=10),
+    )
 
 
 def test_a_seed_belongs_to_the_step_wherever_a_window_starts():
@@ -118,7 +130,8 @@ def test_one_ulp_is_little_but_not_nothing(eager):
         for run in ("ulp-1", "ulp-2"):
             other = series_of(eager, run, window)
             assert not {row.weights for row in rows_of(eager, run, window)} & {
-                row.weights for row in rows_of(eager, "eager", window)}
+                row.weights for row in rows_of(eager, "eager", window)
+            }
             assert np.array_equal(other.mask, same.mask) and np.array_equal(other.lr, same.lr)
             assert 0 < np.max(np.abs(other.loss - same.loss) / same.loss) < CHAOTIC
     assert rows_of(eager, "ulp-1", 0)[0].weights != rows_of(eager, "ulp-2", 0)[0].weights
@@ -209,6 +222,7 @@ def step_loss(session: Session, batch, step: int) -> float:
 
 def drawing(graph, inputs):
     """A backend that draws a random number of its own before each call, as inductor's generator would."""
+
     def call(*values):
         torch.rand(1)
         return graph(*values)
@@ -299,8 +313,11 @@ def test_precision_is_read_from_the_process():
     try:
         torch.set_float32_matmul_precision("high")
         assert describe_precision(session) == {
-            "weights": "float32 and float64", "autocast": "off", "float32_matmul_precision": "high",
-            "flush_denormal": "true"}
+            "weights": "float32 and float64",
+            "autocast": "off",
+            "float32_matmul_precision": "high",
+            "flush_denormal": "true",
+        }
     finally:
         torch.set_float32_matmul_precision(before)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -314,17 +331,22 @@ def double_weights(session: Session) -> None:
 
 
 def test_adapt_changes_the_ready_session():
-    plain, doubled = (next(open_tiny(Recipe(adapt=adapt)).workload.model.parameters())
-                      for adapt in (None, f"{__name__}:double_weights"))
+    plain, doubled = (
+        next(open_tiny(Recipe(adapt=adapt)).workload.model.parameters())
+        for adapt in (None, f"{__name__}:double_weights")
+    )
     assert torch.equal(doubled, 2 * plain)
 
 
-@pytest.mark.parametrize(("address", "problem"), [
-    ("no.such.module:change", "module 'no.such.module' cannot be imported"),
-    (f"{__name__}:absent", f"{__name__} has no function 'absent'"),
-    ("double_weights", "module '' cannot be imported"),
-    ("no/such/file.py:change", "no/such/file.py cannot be read"),
-])
+@pytest.mark.parametrize(
+    ("address", "problem"),
+    [
+        ("no.such.module:change", "module 'no.such.module' cannot be imported"),
+        (f"{__name__}:absent", f"{__name__} has no function 'absent'"),
+        ("double_weights", "module '' cannot be imported"),
+        ("no/such/file.py:change", "no/such/file.py cannot be read"),
+    ],
+)
 def test_an_adapt_that_is_not_there_is_one_sentence(address, problem):
     with pytest.raises(UserError) as caught:
         open_tiny(Recipe(adapt=address))

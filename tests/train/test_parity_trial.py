@@ -28,20 +28,41 @@ def fresh_compiler():
     torch._dynamo.reset()
 
 
-def run(folder: Path, arm: str, *, purpose: str = "parity", reference: Path | None = None, workload: str = CHURN,
-        recipe: Recipe | None = None, **training: object) -> TrialRecord:
+def run(
+    folder: Path,
+    arm: str,
+    *,
+    purpose: str = "parity",
+    reference: Path | None = None,
+    workload: str = CHURN,
+    recipe: Recipe | None = None,
+    **training: object,
+) -> TrialRecord:
     """Execute a trial of a study with windows at steps 0 and 4 of eight."""
     tiny_graph()
-    equivalence = Equivalence(parity="all", windows=(0, "middle"), window_steps=4, reruns=2,
-                              margin={"user-churn": 0.01}, metric_margin={"user-churn": 0.02})
+    equivalence = Equivalence(
+        parity="all",
+        windows=(0, "middle"),
+        window_steps=4,
+        reruns=2,
+        margin={"user-churn": 0.01},
+        metric_margin={"user-churn": 0.02},
+    )
     study = replace(tiny_study(workload, **training), equivalence=equivalence, compile_backend="eager")
     write_json(folder / "study.json", study)
     design = make_design(study)
     trial = next(t for t in (design.parity if purpose == "parity" else design.trials) if arm in t.cell.arms)
-    execute_trial(TrialRequest(
-        study_json=str(folder / "study.json"), trial=trial, recipe=recipe or Recipe(), attempt=1,
-        record_folder=str(folder / arm), cache_state="not-compiled",
-        reference_folder=None if reference is None else str(reference)))
+    execute_trial(
+        TrialRequest(
+            study_json=str(folder / "study.json"),
+            trial=trial,
+            recipe=recipe or Recipe(),
+            attempt=1,
+            record_folder=str(folder / arm),
+            cache_state="not-compiled",
+            reference_folder=None if reference is None else str(reference),
+        )
+    )
     return read_record(folder / arm)
 
 
@@ -51,11 +72,15 @@ def test_eager_leaves_checkpoints_series_predictions_and_a_record_without_times(
     assert record.identity.purpose == "parity" and record.margins == {"loss": 0.01, "metric": 0.02}
     assert record.parity.deterministic is True
     assert [(w.start, w.num_steps, w.masks, w.note) for w in record.parity.windows] == [
-        (0, 4, "aligned", ""), (4, 4, "aligned", "")]
+        (0, 4, "aligned", ""),
+        (4, 4, "aligned", ""),
+    ]
     assert record.precision["weights"] == "float32"
     assert record.data.num_steps == 8 and record.peak_memory_gib > 0.1
     assert sorted(p.name for p in (tmp_path / "eager" / "checkpoints").iterdir()) == [
-        "step-000000.pt", "step-000004.pt"]
+        "step-000000.pt",
+        "step-000004.pt",
+    ]
     series = read_parity(tmp_path / "eager")
     assert len(series) == 4 * 8 and set(series.run) == {"eager", "repeat", "ulp-1", "ulp-2"}
     assert series[series.run == "eager"].step.tolist() == list(range(8))
@@ -67,8 +92,13 @@ def test_eager_leaves_checkpoints_series_predictions_and_a_record_without_times(
 
 def test_an_eager_arm_restarts_from_the_reference_and_equals_it(tmp_path):
     run(tmp_path, "eager", workload=PURCHASE)
-    record = run(tmp_path, "full", reference=tmp_path / "eager", workload=PURCHASE,
-                 recipe=Recipe(key_style="string", metric_policy="on-device"))
+    record = run(
+        tmp_path,
+        "full",
+        reference=tmp_path / "eager",
+        workload=PURCHASE,
+        recipe=Recipe(key_style="string", metric_policy="on-device"),
+    )
     assert record.status == "completed" and record.parity.deterministic is None and record.margins == {}
     eager, arm = (read_parity(tmp_path / name) for name in ("eager", "full"))
     eager = eager[eager.run == "eager"].reset_index(drop=True)

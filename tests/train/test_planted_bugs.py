@@ -14,9 +14,13 @@ from real_parts import tiny_graph, tiny_study
 CHURN = "hm/user-churn"
 SPANS = (Span(start=0, num_steps=4), Span(start=19, num_steps=4))
 FIRST = {  # bug -> what departs first, and the step in each window
-    "dropout-off": ("mask", 0, 19), "lr-frozen": ("lr", 1, 19), "lr-2-percent": ("lr", 0, 19),
-    "schedule-ignored": ("lr", None, 20), "stale-batch": ("mask", 1, 20),  # another batch has masks of other sizes
-    "momentum-off": ("gradient", 2, 20), "same-mask": ("mask", 0, 19),
+    "dropout-off": ("mask", 0, 19),
+    "lr-frozen": ("lr", 1, 19),
+    "lr-2-percent": ("lr", 0, 19),
+    "schedule-ignored": ("lr", None, 20),
+    "stale-batch": ("mask", 1, 20),  # another batch has masks of other sizes
+    "momentum-off": ("gradient", 2, 20),
+    "same-mask": ("mask", 0, 19),
 }
 
 
@@ -55,8 +59,9 @@ def test_nothing_planted_is_the_training_as_it_is(eager):
 def test_another_order_of_summation_changes_bits_but_is_not_flagged(eager, change):
     runs, batches = eager
     recipe = reassociated.with_change(Recipe(), change)
-    arm = train_arm(with_batches(open_tiny(recipe, 7), batches), SPANS, runs.checkpoints.__getitem__,
-                    masks_of(runs.rows), seed=0)
+    arm = train_arm(
+        with_batches(open_tiny(recipe, 7), batches), SPANS, runs.checkpoints.__getitem__, masks_of(runs.rows), seed=0
+    )
     weights = {(row.window, row.step): row.weights for row in runs.rows if row.run == EAGER}
     assert any(row.weights != weights[row.window, row.step] for row in arm.rows)  # the loss may round to the same
     assert not any(finding.flagged for finding in judged(eager, recipe, "correct"))

@@ -7,17 +7,14 @@ import torch
 
 from ablate.core.recipe import Recipe
 from ablate.train.audit import audit_step
-from ablate.train.running_loss import (
-    LossAndMetric,
-    OnDeviceLoss,
-    ReadingLoss,
-    ValidatingLoss,
-    make_running_loss,
-)
+from ablate.train.running_loss import LossAndMetric, OnDeviceLoss, ReadingLoss, ValidatingLoss, make_running_loss
 
 CPU = torch.device("cpu")
-RECIPES = [Recipe(metric_policy=policy, mean_metric=mean) for policy in ("syncing", "on-device")
-           for mean in ("validating", "on-device")]
+RECIPES = [
+    Recipe(metric_policy=policy, mean_metric=mean)
+    for policy in ("syncing", "on-device")
+    for mean in ("validating", "on-device")
+]
 
 
 def test_weighted_mean_by_hand():

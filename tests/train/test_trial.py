@@ -19,8 +19,15 @@ from real_parts import tiny_graph, tiny_study
 
 CHURN = "hm/user-churn"
 COMPILED = Recipe(execution="compiled", backend="aot_eager")
-FULL = replace(COMPILED, forward_dynamic=True, lr_kind="tensor", key_style="string", metric_policy="on-device",
-               mean_metric="on-device", output_size=True)
+FULL = replace(
+    COMPILED,
+    forward_dynamic=True,
+    lr_kind="tensor",
+    key_style="string",
+    metric_policy="on-device",
+    mean_metric="on-device",
+    output_size=True,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -34,10 +41,17 @@ def run(folder: Path, recipe: Recipe, workload: str = CHURN, **changes):
     tiny_graph()
     study = tiny_study(workload, **changes)
     write_json(folder / "study.json", study)
-    trial = next(t for t in make_design(study).trials
-                 if t.cell.cell.execution == recipe.execution and t.workload == workload)
-    request = TrialRequest(study_json=str(folder / "study.json"), trial=trial, recipe=recipe, attempt=1,
-                           record_folder=str(folder), cache_state="cold")
+    trial = next(
+        t for t in make_design(study).trials if t.cell.cell.execution == recipe.execution and t.workload == workload
+    )
+    request = TrialRequest(
+        study_json=str(folder / "study.json"),
+        trial=trial,
+        recipe=recipe,
+        attempt=1,
+        record_folder=str(folder),
+        cache_state="cold",
+    )
     execute_trial(request)
     return read_record(folder), read_series(folder)
 
@@ -106,8 +120,17 @@ def test_compiled_code_is_audited_as_it_runs(tmp_path):
 def test_stages_of_an_eager_step(tmp_path):
     record, _ = run(tmp_path, Recipe())
     stages = record.evidence.stages
-    assert set(stages) == {"loader", "copy", "encoding", "message passing", "head", "rest of forward", "backward",
-                           "step", "metrics"}
+    assert set(stages) == {
+        "loader",
+        "copy",
+        "encoding",
+        "message passing",
+        "head",
+        "rest of forward",
+        "backward",
+        "step",
+        "metrics",
+    }
     assert all(seconds > 0 for name, seconds in stages.items() if name != "rest of forward")
 
 
@@ -126,8 +149,10 @@ def test_compiled_weights_keep_their_names(tmp_path):
     study = tiny_study(CHURN)
     session = open_session(study, CHURN, tiny_graph(), FULL, seed=0, device=torch.device("cpu"))
     assert list(session.workload.model.state_dict()) == list(
-        open_session(study, CHURN, tiny_graph(), Recipe(), seed=0, device=torch.device("cpu"))
-        .workload.model.state_dict())
+        open_session(
+            study, CHURN, tiny_graph(), Recipe(), seed=0, device=torch.device("cpu")
+        ).workload.model.state_dict()
+    )
     assert not any("_orig_mod" in name for name in session.module.state_dict())
 
 

@@ -64,7 +64,6 @@ def test_validation_gives_the_declared_metric_on_every_row(name):
     workload = build(name)
     metric = workload.evaluate(lambda batch: batch)
     info = make_catalog().workloads[name]
-    assert (metric.name, metric.unit, metric.higher_is_better) == (
-        info.metric, info.metric_unit, info.higher_is_better)
+    assert (metric.name, metric.unit, metric.higher_is_better) == (info.metric, info.metric_unit, info.higher_is_better)
     assert math.isfinite(metric.value) and metric.num_rows > 50
     assert workload.model.training

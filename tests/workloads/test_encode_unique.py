@@ -29,8 +29,11 @@ def test_the_gathered_rows_are_the_rows_of_every_node(name):
             assert torch.equal(full[node_type].n_id, unique[node_type].n_id)
             assert unique[node_type].tf.num_rows == len(set(full[node_type].n_id.tolist()))
             assert unique[node_type].tf[unique[node_type].row_of] == full[node_type].tf
-    assert any(u[t].tf.num_rows < f[t].tf.num_rows for f, u in zip(parts(every), parts(distinct), strict=True)
-               for t in f.node_types)
+    assert any(
+        u[t].tf.num_rows < f[t].tf.num_rows
+        for f, u in zip(parts(every), parts(distinct), strict=True)
+        for t in f.node_types
+    )
 
 
 @pytest.mark.parametrize("name", WORKLOADS)

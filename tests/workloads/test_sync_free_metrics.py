@@ -13,8 +13,10 @@ RECIPES = [sync_free.apply(Recipe(), level) for level in ("syncing", "sync-free"
 
 @pytest.mark.parametrize("name", WORKLOADS)  # AUROC, MAE (over the spread of the labels), MAP@12
 def test_the_validation_metric_of_equal_weights_is_equal(name):
-    values = [build_workload(tiny_study(name), name, tiny_graph(), recipe, seed=0).evaluate(lambda batch: batch).value
-              for recipe in RECIPES]
+    values = [
+        build_workload(tiny_study(name), name, tiny_graph(), recipe, seed=0).evaluate(lambda batch: batch).value
+        for recipe in RECIPES
+    ]
     assert values[0] == pytest.approx(values[1], rel=1e-6)
 
 
