@@ -7,11 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from ablate.core.catalog import Catalog, WorkloadInfo
 from ablate.core.errors import UserError
 from ablate.core.optimization import OffMeans, OptimizationInfo
 from ablate.core.study import DataSource, Equivalence, Factor, LoaderOptions, Study, Timing, Training, WorkloadChoice
-from ablate.optimizations import dynamic_shapes, no_cuda_graphs, string_keys, sync_free, tensor_lr
+from ablate.core.workload import WorkloadInfo
+from ablate.optimizations.guide import dynamic_shapes, no_cuda_graphs, string_keys, sync_free, tensor_lr
+from ablate.plugins.catalog import Catalog
 
 OPTIMIZATIONS: dict[str, OptimizationInfo] = {
     module.INFO.name: module.INFO for module in (dynamic_shapes, tensor_lr, string_keys, no_cuda_graphs, sync_free)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ablate.core.study import Equivalence
 from ablate.run.progress import PlainProgress
-from ablate.run.study import run_study
+from ablate.run.runner import run_study
 from run_parts import FAKE_COMMAND, make_run
 
 

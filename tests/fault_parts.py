@@ -14,9 +14,9 @@ TESTS = Path(__file__).resolve().parent
 TRAINER = (sys.executable, str(TESTS / "fault_train.py"))
 START = """
 import sys
-import ablate.run.study, ablate.cli.pipeline
+import ablate.run.runner, ablate.cli.pipeline
 from fault_parts import TRAINER
-ablate.run.study.TRAIN_COMMAND = TRAINER
+ablate.run.runner.TRAIN_COMMAND = TRAINER
 """
 NO_TRACKING = """
 ablate.cli.pipeline.make_tracking = lambda *_: lambda folder: None

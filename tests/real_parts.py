@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-from ablate.core.registry import make_catalog
 from ablate.core.study import DataSource, LoaderOptions, Study, Timing, Training, WorkloadChoice
-from ablate.data.graph import Graph, load_graph
+from ablate.plugins.catalog import make_catalog
+from ablate.workloads.relational.data.graph import Graph, load_graph
 from builders import make_study
 
 TINY = DataSource(dataset="look-alike", scale="tiny")

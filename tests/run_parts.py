@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from ablate.core.cell import Design, PlannedTrial
-from ablate.core.paths import StudyPaths
 from ablate.core.record import Failure, Identity, Status, Times, TrialRecord
 from ablate.core.study import Equivalence, ExplicitCell, Study
 from ablate.design.cells import make_design
+from ablate.files.paths import StudyPaths
 from ablate.run.progress import SilentProgress
 from builders import make_factors, make_study
 

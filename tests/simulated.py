@@ -13,10 +13,10 @@ import pandas as pd
 
 from ablate.core.cell import Design, PlannedTrial
 from ablate.core.evidence import CompileEvent, Evidence
-from ablate.core.paths import StudyPaths
 from ablate.core.record import DataStamp, Failure, Identity, Metric, Status, Times, TrialRecord
 from ablate.core.serialize import to_dict
 from ablate.core.study import Study
+from ablate.files.paths import StudyPaths
 from ablate.records.store import write_json, write_record, write_series
 
 BASE_EPOCH_S = 8.0

@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from ablate.core.cell import Design, PlannedTrial
-from ablate.core.paths import StudyPaths
 from ablate.core.record import DataStamp, Identity, Metric, Parity, ParityWindow, TrialRecord
 from ablate.core.study import Study
+from ablate.files.paths import StudyPaths
 from ablate.records.store import write_parity, write_predictions, write_record
 from simulated import ENVIRONMENT
 

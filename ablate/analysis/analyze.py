@@ -7,20 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ablate.analysis.arms import make_arms, make_rows
-from ablate.analysis.claims import make_claims
-from ablate.analysis.comparable import Trial, WorkloadTrials, select_trials, what_matters
-from ablate.analysis.costs import make_break_even, make_ledger
-from ablate.analysis.curves import make_curves, usable_losses
-from ablate.analysis.effects import make_effects, make_identities
-from ablate.analysis.equivalence import Training, make_training
-from ablate.analysis.machine import machine_findings
-from ablate.analysis.orders import make_order_ranges
-from ablate.analysis.precision import fold_over, make_precision, precision_findings
-from ablate.analysis.recompilations import find_recompilations
-from ablate.analysis.residuals import residual_findings, run_order, take_out_means
-from ablate.analysis.responses import SHARED, LogTimes, cache_state, responses_with_data
-from ablate.analysis.results import (
+from ablate.analysis.quality.machine import machine_findings
+from ablate.analysis.quality.residuals import residual_findings, run_order, take_out_means
+from ablate.analysis.quality.stability import make_stability, stability_findings
+from ablate.analysis.results.study import (
     FORMAT,
     ArmSummary,
     BreakEven,
@@ -40,17 +30,27 @@ from ablate.analysis.results import (
     Stability,
     TrialRow,
 )
-from ablate.analysis.sensitivity import make_sensitivity
-from ablate.analysis.sentences import make_headlines
-from ablate.analysis.stability import make_stability, stability_findings
-from ablate.analysis.tables import write_tables
-from ablate.analysis.verdicts import make_verdicts
+from ablate.analysis.results.tables import write_tables
+from ablate.analysis.speed.arms import make_arms, make_rows
+from ablate.analysis.speed.claims import make_claims
+from ablate.analysis.speed.costs import make_break_even, make_ledger
+from ablate.analysis.speed.effects import make_effects, make_identities
+from ablate.analysis.speed.evidence import make_verdicts
+from ablate.analysis.speed.orders import make_order_ranges
+from ablate.analysis.speed.precision import fold_over, make_precision, precision_findings
+from ablate.analysis.speed.recompilations import find_recompilations
+from ablate.analysis.speed.sensitivity import make_sensitivity
+from ablate.analysis.training.curves import make_curves, usable_losses
+from ablate.analysis.training.judge import Training, make_training
+from ablate.analysis.trials.comparable import Trial, WorkloadTrials, select_trials, what_matters
+from ablate.analysis.trials.responses import SHARED, LogTimes, cache_state, responses_with_data
+from ablate.analysis.words.speed import make_headlines
 from ablate.core.cell import Design
 from ablate.core.contrast import Contrast, Refusal
 from ablate.core.errors import StoredDataError, UserError
-from ablate.core.paths import StudyPaths
 from ablate.core.study import Study
 from ablate.design.contrasts import make_contrasts, order_contrasts
+from ablate.files.paths import StudyPaths
 from ablate.records.store import read_design, read_json, read_records, read_study, write_json
 
 

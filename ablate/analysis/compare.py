@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ablate.analysis.engine import LEVEL, SEQUENTIAL_LEVEL, quantile
-from ablate.analysis.inference import as_speedups, grade
-from ablate.analysis.results import RESPONSES, Effect, Grade, Response, Results
+from ablate.analysis.results.study import RESPONSES, Effect, Grade, Response, Results
+from ablate.analysis.statistics.engine import LEVEL, SEQUENTIAL_LEVEL, quantile
+from ablate.analysis.statistics.inference import as_speedups, grade
 from ablate.core.contrast import ContrastKind
 from ablate.core.serialize import to_dict
 from ablate.core.study import Study

@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import typer
 
 import ablate
-from ablate.cli import compare, datasets, diagnose, margins, planning, reading, starting, studies, workers
-from ablate.cli.output import EXIT_INTERRUPTED, EXIT_USER_ERROR, print_error, print_line
-from ablate.core.disk import explain_disk_errors
+from ablate.cli import datasets, diagnose, margins, planning, reading, starting, studies, workers
+from ablate.cli import reading as compare
+from ablate.cli.terminal import EXIT_INTERRUPTED, EXIT_USER_ERROR, print_error, print_line
 from ablate.core.errors import AblateError
+from ablate.files.disk import explain_disk_errors
 
 app = typer.Typer(
     name="ablate",

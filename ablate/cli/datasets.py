@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ablate.cli.options import Json
-from ablate.cli.output import print_json, print_line, print_table
+from ablate.cli.terminal import Json, print_json, print_line, print_table
 
 data = typer.Typer(help="Make and check data sets.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -29,7 +28,7 @@ def make(
     from rich.console import Console
     from rich.progress import Progress
 
-    from ablate.data.lookalike import make_lookalike
+    from ablate.workloads.relational.lookalike.make import make_lookalike
 
     with Progress(console=Console(stderr=True), transient=True) as bars:
         bar = bars.add_task("weeks of sales", total=None)
@@ -48,7 +47,7 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Check a data set: keys, time stamps, visible neighbors, labels; exit code 1 when a check fails."""
-    from ablate.data.check import check_dataset
+    from ablate.workloads.relational.check.checks import check_dataset
 
     results = check_dataset(folder)
     if as_json:

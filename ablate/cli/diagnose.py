@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ablate.cli.options import Json
-from ablate.cli.output import print_error, print_json, print_line, print_table
+from ablate.cli.terminal import Json, print_error, print_json, print_line, print_table
 
 if TYPE_CHECKING:
-    from ablate.core.diagnosis import Diagnosis, Probe, ProbeResult
+    from ablate.core.request import Diagnosis, Probe, ProbeResult
     from ablate.core.study import Study
 
 GUIDE = ("dynamic_shapes", "tensor_lr", "string_keys", "no_cuda_graphs", "sync_free")
@@ -63,7 +62,7 @@ def diagnose(
 
     Every setting trains a few untimed steps in a process of its own. Nothing is recorded.
     """
-    from ablate.run.diagnosis import diagnose as diagnose_workload
+    from ablate.run.process.diagnosis import diagnose as diagnose_workload
 
     study, names = make_study(workload, on or [], tried or [], off_means, batches, backend, dataset)
     found = diagnose_workload(
@@ -91,8 +90,8 @@ def make_study(
     import tempfile
     from dataclasses import replace
 
-    from ablate.core.registry import make_catalog
     from ablate.core.study import Timing
+    from ablate.plugins.catalog import make_catalog
     from ablate.run.devices import detect_device
     from ablate.spec.reader import read_study
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ablate.core.cell import Design, PlannedTrial
 from ablate.core.errors import UserError
-from ablate.core.paths import StudyPaths
 from ablate.core.study import Study
+from ablate.files.paths import StudyPaths
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,11 +40,10 @@ def load_study(
     Raises:
         UserError: anything wrong in the spec or the options.
     """
-    from ablate.core.registry import make_catalog
     from ablate.design.cells import make_design
-    from ablate.run.devices import detect_device
-    from ablate.run.planning import select_parity, select_trials
-    from ablate.run.seats import kind_of_wish
+    from ablate.plugins.catalog import make_catalog
+    from ablate.run.devices import detect_device, kind_of_wish
+    from ablate.run.plan.plan import select_parity, select_trials
     from ablate.spec.reader import read_study
 
     kind = kind_of_wish(device) or detect_device().kind
@@ -69,7 +68,7 @@ def find_paths(spec: Path, *, runs: Path, reports: Path) -> StudyPaths:
     if spec.is_dir():
         paths = StudyPaths(root=spec.resolve(), report=(reports / spec.resolve().name).resolve())
     else:
-        from ablate.core.registry import make_catalog
+        from ablate.plugins.catalog import make_catalog
         from ablate.spec.reader import read_study
 
         paths = StudyPaths.of(read_study(spec, catalog=make_catalog()).name, runs=runs, reports=reports)

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ablate.cli.loading import LoadedStudy, load_study
-from ablate.cli.options import REPORTS, RUNS, Json, Runs, Spec, Workloads
-from ablate.cli.output import print_error, print_json, print_line
+from ablate.cli.terminal import REPORTS, RUNS, Json, Runs, Spec, Workloads, print_error, print_json, print_line
 from ablate.core.errors import UserError
 from ablate.core.study import Equivalence, ExplicitCell, Study
 from ablate.core.units import format_duration
 
 if TYPE_CHECKING:
-    from ablate.analysis.margins import Margin, ProposedMargins
+    from ablate.analysis.training.margins import Margin, ProposedMargins
 
 FEWEST_EVER = 2
 
@@ -43,10 +42,10 @@ def margins(
 
     They are a study of their own, `<name>-margins`, with one block per seed; nothing of it goes to MLflow.
     """
-    from ablate.analysis.margins import FEWEST_SEEDS, RULE
+    from ablate.analysis.training.margins import FEWEST_SEEDS, RULE
     from ablate.cli.pipeline import open_progress
-    from ablate.run.planning import study_records
-    from ablate.run.study import run_study
+    from ablate.run.plan.plan import study_records
+    from ablate.run.runner import run_study
 
     if seeds < FEWEST_SEEDS and not few:
         raise UserError(
@@ -87,7 +86,7 @@ def margins(
 
 
 def _print(study: Study, found: Mapping[str, ProposedMargins], num_ended: int) -> None:
-    from ablate.analysis.margins import FEWEST_SEEDS, RULE
+    from ablate.analysis.training.margins import FEWEST_SEEDS, RULE
 
     for name, proposed in found.items():
         print_line(f"{name}, final loss (mean over the last of 20 bins): {_describe(proposed.loss)}")
@@ -107,9 +106,9 @@ def _print(study: Study, found: Mapping[str, ProposedMargins], num_ended: int) -
 
 def seeds_of(asked: LoadedStudy, seeds: int, workloads: list[str] | None, runs: Path) -> LoadedStudy:
     """Derive the study `<name>-margins`: eager alone, one block per seed, everything else as in the study."""
-    from ablate.core.paths import StudyPaths
     from ablate.design.cells import make_design
-    from ablate.run.planning import select_trials
+    from ablate.files.paths import StudyPaths
+    from ablate.run.plan.plan import select_trials
 
     study = replace(
         asked.study,
@@ -137,11 +136,11 @@ def propose(seeded: LoadedStudy, fewest_seeds: int) -> dict[str, ProposedMargins
     Raises:
         UserError: too few seeds completed, a loss that is not finite, or seeds that must not be pooled.
     """
-    from ablate.analysis.comparable import Trial, mixed_data, mixed_environments, mixed_precision
-    from ablate.analysis.margins import propose_margins
-    from ablate.analysis.tost import final_loss
+    from ablate.analysis.statistics.tost import final_loss
+    from ablate.analysis.training.margins import propose_margins
+    from ablate.analysis.trials.comparable import Trial, mixed_data, mixed_environments, mixed_precision
     from ablate.records.store import read_columns
-    from ablate.run.planning import study_records
+    from ablate.run.plan.plan import study_records
 
     records = study_records(seeded.study, seeded.paths)
     found = {}
@@ -186,7 +185,7 @@ def _describe(margin: Margin) -> str:
 
 
 def _announce(seeded: LoadedStudy, seeds: int) -> None:
-    from ablate.run.planning import make_plan
+    from ablate.run.plan.plan import make_plan
 
     planned = make_plan(seeded.study, seeded.design, seeded.trials, seeded.paths)
     print_error(

@@ -1,4 +1,4 @@
-"""`ablate run` in two halves: trials with live tracking, then analysis, figures, PDF, MLflow and the last words."""
+"""`ablate run` in two halves: trials with live tracking (and looks, where blocks are added), then the report."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import contextlib
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ablate.cli.loading import LoadedStudy
-from ablate.cli.output import print_error, print_json, print_line
+from ablate.cli.terminal import print_error, print_json, print_line
 from ablate.core.errors import AblateError
-from ablate.core.paths import StudyPaths
+from ablate.core.study import LOOKS, Study
+from ablate.files.paths import StudyPaths
 
 if TYPE_CHECKING:
-    from ablate.analysis.results import Results
+    from ablate.analysis.results.study import Results
     from ablate.run.devices import Device
     from ablate.run.outcome import RunOutcome
     from ablate.run.progress import Progress
@@ -37,7 +39,7 @@ def train_study(
     Raises:
         UserError: as `run_study`, or the tracking address cannot be one.
     """
-    from ablate.run.study import run_study
+    from ablate.run.runner import run_study
     from ablate.track.address import resolve_uri
 
     resolve_uri(tracking_uri or loaded.study.tracking_uri)
@@ -164,3 +166,48 @@ def open_progress(study: str) -> Iterator[Progress]:
         return
     with RichProgress(console, study) as bars:
         yield bars
+
+
+def first_look(loaded: LoadedStudy) -> LoadedStudy:
+    """The study with the blocks it had reached when it was interrupted, so that no look happens between looks."""
+    if loaded.study.sequential is None or not loaded.paths.study_json.exists():
+        return loaded
+    from ablate.records.store import read_study
+
+    reached = read_study(loaded.paths.study_json).blocks
+    return with_blocks(loaded, reached) if reached > loaded.study.blocks else loaded
+
+
+def next_look(loaded: LoadedStudy) -> LoadedStudy | None:
+    """The study with the blocks of the next look; None when it is narrow enough, at its end, or not sequential."""
+    study = loaded.study
+    if study.sequential is None or is_narrow_enough(study, loaded.paths):
+        return None
+    more = [look for look in LOOKS if study.blocks < look <= study.sequential.most]
+    return with_blocks(loaded, more[0]) if more else None
+
+
+def is_narrow_enough(study: Study, paths: StudyPaths) -> bool:
+    """Whether the widest simultaneous interval of every workload is within the target; effects are not looked at."""
+    from ablate.analysis.analyze import analyze
+    from ablate.analysis.speed.precision import narrow_enough
+
+    assert study.sequential is not None
+    return narrow_enough(analyze(paths).effects, study.sequential.response, study.sequential.target)
+
+
+def with_blocks(loaded: LoadedStudy, blocks: int) -> LoadedStudy:
+    """The same study and selection of workloads with another number of blocks."""
+    from ablate.design.cells import make_design
+    from ablate.run.plan.plan import select_parity, select_trials
+
+    study = replace(loaded.study, blocks=blocks)
+    design = make_design(study)
+    workloads = list(dict.fromkeys(trial.workload for trial in loaded.trials))
+    return replace(
+        loaded,
+        study=study,
+        design=design,
+        trials=select_trials(study, design, workloads),
+        parity=select_parity(study, design, workloads),
+    )

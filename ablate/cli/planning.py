@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ablate.cli.loading import LoadedStudy, load_study
-from ablate.cli.options import REPORTS, RUNS, Blocks, Json, Runs, Spec, Workloads
-from ablate.cli.output import print_json, print_line, print_table
+from ablate.cli.terminal import REPORTS, RUNS, Blocks, Json, Runs, Spec, Workloads, print_json, print_line, print_table
 from ablate.core.units import format_duration
 
 if TYPE_CHECKING:
-    from ablate.run.planning import ParityPlan, Plan, PlannedCell
+    from ablate.run.plan.plan import ParityPlan, Plan, PlannedCell
 
 
 def register(app: typer.Typer) -> None:
@@ -39,7 +38,7 @@ def plan(
 ) -> None:
     """Print cells, aliases, number of trials and hours of a study; nothing is started."""
     from ablate.cli.targets import parse_ratio, print_target
-    from ablate.run.planning import make_plan
+    from ablate.run.plan.plan import make_plan
 
     loaded = load_study(spec, runs=runs, reports=REPORTS, blocks=blocks, workloads=workload)
     if target is not None:

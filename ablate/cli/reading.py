@@ -1,20 +1,35 @@
-"""`ablate sync`, `analyze`, `report`, `ui`: the commands that only read records; they need no torch and no GPU."""
+"""`ablate sync`, `analyze`, `report`, `ui`, `compare`: the commands that only read; they need no torch and no GPU."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ablate.cli.loading import find_paths
-from ablate.cli.options import REPORTS, RUNS, Json, Reports, Runs, StoredStudy, TrackingUri
-from ablate.cli.output import print_json, print_line
 from ablate.cli.pipeline import print_headlines, send_study
+from ablate.cli.terminal import (
+    REPORTS,
+    RUNS,
+    Json,
+    Reports,
+    Runs,
+    StoredStudy,
+    TrackingUri,
+    print_json,
+    print_line,
+    print_table,
+)
+
+if TYPE_CHECKING:
+    from ablate.analysis.compare import Difference
+    from ablate.analysis.results.study import Results
 
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the program."""
-    for command in (sync, analyze, report, ui):
+    for command in (sync, analyze, report, ui, compare):
         app.command()(command)
 
 
@@ -78,3 +93,61 @@ def ui(
     study = read_study(find_paths(spec, runs=runs, reports=REPORTS).study_json)
     print_line(f"MLflow of study {study.name}: http://127.0.0.1:{port} (Ctrl-C ends it)")
     raise typer.Exit(serve(tracking_uri or study.tracking_uri, port))
+
+
+FirstStudy = Annotated[Path, typer.Argument(metavar="STUDY_A", help="Spec of a study, or its folder (runs/NAME).")]
+SecondStudy = Annotated[Path, typer.Argument(metavar="STUDY_B", help="The study to compare with it.")]
+
+
+def compare(
+    first: FirstStudy,
+    second: SecondStudy,
+    runs: Runs = RUNS,
+    runs_b: Annotated[
+        Path | None, typer.Option("--runs-b", help="Folder of the second study's records, if another one.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Compare the effects of two studies, e.g. two torch versions or two GPUs, with intervals of the differences."""
+    from ablate.analysis.compare import compare as compare_results
+
+    found = compare_results(_results(first, runs), _results(second, runs_b or runs))
+    if as_json:
+        print_json(found)
+        return
+    print_line(f"{found.first} (first) against {found.second} (second)")
+    for name, (one, two) in found.environment.items():
+        print_line(f"  {name}: {one} | {two}")
+    for warning in found.warnings:
+        print_line(f"not only the stack: {warning}")
+    shown = [row for row in found.differences if row.ratio is not None]
+    print_table(
+        ("task", "time", "number", "of", "first", "second", "second / first", "95 % interval", "together", ""),
+        map(_row, shown),
+    )
+    for row in (r for r in found.differences if r.ratio is None and (r.first or r.second)):
+        print_line(f"{row.workload}, {row.response}, {row.kind} {row.subject}: no difference stated ({row.why})")
+    if not found.differences:
+        print_line("the studies share no workload")
+
+
+def _results(study: Path, runs: Path) -> Results:
+    """Analyze the records of a study; nothing is written."""
+    from ablate.analysis.analyze import analyze_trials
+    from ablate.analysis.trials.comparable import Trial
+    from ablate.records.store import read_design, read_records, read_study
+
+    paths = find_paths(study, runs=runs, reports=REPORTS)
+    trials = [Trial(record=record, folder=folder) for folder, record in read_records(paths.records)]
+    return analyze_trials(read_study(paths.study_json), read_design(paths.design_json), trials)
+
+
+def _row(row: Difference) -> tuple[object, ...]:
+    from ablate.analysis.words.speed import format_factor, format_interval
+
+    verdict = "differs" if row.differs else "" if row.grade == "full" else "pilot"
+    return (
+        row.workload, row.response, row.kind, row.subject, *(f"{x:.3f}x" if x else "" for x in (row.first, row.second)),
+        format_factor(row.ratio) if row.ratio else "",
+        *(format_interval(i) if i else "one block" for i in (row.interval, row.simultaneous)), verdict,
+    )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ablate.cli.output import print_json, print_line
+from ablate.cli.terminal import print_json, print_line
 from ablate.core.errors import UserError
 
 STARTER = """\
@@ -62,6 +62,6 @@ def init(
 
 def schema() -> None:
     """Print the JSON Schema of a spec, for editors that complete and check YAML."""
-    from ablate.spec.schema import json_schema
+    from ablate.spec.models import json_schema
 
     print_json(json_schema())

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ablate.cli.loading import LoadedStudy, find_paths, load_study
-from ablate.cli.options import (
+from ablate.cli.planning import count, describe_profile, margin_lines
+from ablate.cli.terminal import (
     REPORTS,
     RUNS,
     Blocks,
@@ -26,17 +27,19 @@ from ablate.cli.options import (
     StoredStudy,
     TrackingUri,
     Workloads,
+    print_error,
+    print_json,
+    print_line,
+    print_table,
 )
-from ablate.cli.output import print_error, print_json, print_line, print_table
-from ablate.cli.planning import count, describe_profile, margin_lines
 from ablate.core.units import format_duration
 
 if TYPE_CHECKING:
     from ablate.cli.workers import Team
-    from ablate.core.paths import StudyPaths
     from ablate.core.study import Study
+    from ablate.files.paths import StudyPaths
     from ablate.run.outcome import RunOutcome
-    from ablate.run.planning import TrialStatus
+    from ablate.run.plan.plan import TrialStatus
 
 Executor = Literal["local", "submitit", "ray"]
 
@@ -74,8 +77,7 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Train what is missing of a study, send it to MLflow, analyze it and write the PDF; resumes by itself."""
-    from ablate.cli.pipeline import finish_study
-    from ablate.cli.sequential import first_look, next_look
+    from ablate.cli.pipeline import finish_study, first_look, next_look
     from ablate.cli.workers import Team, sit_down
 
     loaded = first_look(load_study(spec, runs=runs, reports=reports, blocks=blocks, workloads=workload, device=device))
@@ -124,7 +126,7 @@ def _of_parity(outcome: RunOutcome) -> str:
 def status(spec: StoredStudy, runs: Runs = RUNS, ledger: LedgerAddress = None, as_json: Json = False) -> None:
     """Tell which trials of a study are completed, running (and where), waiting or failed, and why."""
     from ablate.records.store import read_design, read_study
-    from ablate.run.planning import trial_states
+    from ablate.run.plan.plan import trial_states
 
     paths = find_paths(spec, runs=runs, reports=REPORTS)
     study = read_study(paths.study_json)
@@ -157,7 +159,7 @@ def status(spec: StoredStudy, runs: Runs = RUNS, ledger: LedgerAddress = None, a
 
 def _running_anywhere(study: Study, paths: StudyPaths, ledger: str | None) -> Mapping[str, Mapping[str, Any]] | None:
     """Who trains which trial, as the ledger in PostgreSQL knows it."""
-    from ablate.run.open_ledger import find_address, find_running
+    from ablate.run.ledger.open import find_address, find_running
 
     running = find_running(study, paths, find_address(study, ledger))
     if running is None:
@@ -180,8 +182,8 @@ def show(
 ) -> None:
     """Print the record of a trial and the command that trains just this one again."""
     from ablate.records.store import read_record
-    from ablate.run.again import find_record_folder, train_again
     from ablate.run.progress import PlainProgress
+    from ablate.run.rerun import find_record_folder, train_again
 
     folder = find_record_folder(trial, runs)
     if again is not None:
@@ -239,7 +241,7 @@ def _facts(record: Any) -> list[tuple[str, str]]:
 
 
 def _announce(loaded: LoadedStudy) -> None:
-    from ablate.run.planning import make_plan
+    from ablate.run.plan.plan import make_plan
 
     planned = make_plan(loaded.study, loaded.design, loaded.trials, loaded.paths, loaded.parity)
     left, parity = planned.trials - planned.done, planned.parity
@@ -263,7 +265,7 @@ def _resume_command(
 
     ledger = None
     if team.ledger is not None:
-        from ablate.run.postgresql import visible_address
+        from ablate.run.ledger.postgresql import visible_address
 
         ledger = visible_address(team.ledger)
     words = ["ablate", "run", str(spec)]

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, get_args
 
 from ablate.cli.loading import LoadedStudy
-from ablate.cli.output import print_json, print_line, print_table
+from ablate.cli.terminal import print_json, print_line, print_table
 from ablate.core.errors import UserError
 from ablate.core.study import DesignKind
 from ablate.core.units import format_duration
 
 if TYPE_CHECKING:
-    from ablate.analysis.target import Need, Noise
+    from ablate.analysis.speed.target import Need, Noise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ def print_target(
     loaded: LoadedStudy, target: float, noise: float | None, price_per_hour: float | None, *, as_json: bool
 ) -> None:
     """Work out and print what the target takes."""
-    from ablate.analysis.target import Noise, assumed_noise, make_needs, pilot_noise
+    from ablate.analysis.speed.target import Noise, assumed_noise, make_needs, pilot_noise
 
     study, design = loaded.study, loaded.design
     stated = None if noise is None else Noise(trial_sd=noise, source=f"stated: {100 * noise:g} % per trial")
@@ -86,7 +86,7 @@ def print_target(
 
 
 def _trials(loaded: LoadedStudy) -> list:  # type: ignore[type-arg]
-    from ablate.analysis.comparable import Trial
+    from ablate.analysis.trials.comparable import Trial
     from ablate.records.store import read_records
 
     return [Trial(record=record, folder=folder) for folder, record in read_records(loaded.paths.records)]
@@ -94,10 +94,10 @@ def _trials(loaded: LoadedStudy) -> list:  # type: ignore[type-arg]
 
 def _costs(loaded: LoadedStudy, noise: Noise, target: float, price_per_hour: float | None) -> Iterator[DesignCost]:
     """One row per kind of design that the study's optimizations allow."""
-    from ablate.analysis.target import blocks_of_design
+    from ablate.analysis.speed.target import blocks_of_design
     from ablate.design.cells import make_design
-    from ablate.run.estimate import estimate
-    from ablate.run.planning import study_records
+    from ablate.run.plan.estimate import estimate
+    from ablate.run.plan.plan import study_records
 
     records = list(study_records(loaded.study, loaded.paths).values())
     for kind in get_args(DesignKind):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from ablate.cli.loading import LoadedStudy, load_study
-from ablate.cli.options import (
+from ablate.cli.terminal import (
     REPORTS,
     RUNS,
     Blocks,
@@ -23,13 +23,15 @@ from ablate.cli.options import (
     Runs,
     Spec,
     Workloads,
+    print_error,
+    print_json,
+    print_line,
 )
-from ablate.cli.output import print_error, print_json, print_line
 from ablate.core.errors import UserError
 
 if TYPE_CHECKING:
     from ablate.run.devices import Device
-    from ablate.run.executors import Workers
+    from ablate.run.executors.executors import Workers
     from ablate.run.outcome import RunOutcome
 
 
@@ -49,9 +51,9 @@ def worker(
     as_json: Json = False,
 ) -> None:
     """Train trials of a study beside other workers, until nothing is left; `ablate run` is a worker too."""
-    from ablate.cli.sequential import first_look
+    from ablate.cli.pipeline import first_look
     from ablate.run.progress import PlainProgress
-    from ablate.run.study import run_study
+    from ablate.run.runner import run_study
 
     loaded = first_look(load_study(spec, runs=runs, reports=REPORTS, blocks=blocks, workloads=workload, device=device))
     outcome = run_study(
@@ -104,9 +106,9 @@ class Team:
             UserError: as `run_study`, or a worker cannot be started.
         """
         from ablate.cli.pipeline import open_progress, train_study
-        from ablate.run.coordinate import coordinate
-        from ablate.run.executors import start_workers
-        from ablate.run.signals import stop_signals_interrupt, stop_signals_wait
+        from ablate.run.executors.coordinate import coordinate
+        from ablate.run.executors.executors import start_workers
+        from ablate.run.process.signals import stop_signals_interrupt, stop_signals_wait
 
         number = self._number(loaded)
         if self.executor != "local":
@@ -147,7 +149,7 @@ class Team:
         return outcome
 
     def _number(self, loaded: LoadedStudy) -> int:
-        from ablate.run.seats import find_devices
+        from ablate.run.devices import find_devices
 
         if self.number == "all" and self.executor == "local":
             return max(1, len(find_devices(loaded.study.device)))
@@ -156,8 +158,8 @@ class Team:
         return int(self.number)
 
     def _workers(self, loaded: LoadedStudy, number: int) -> Workers:
-        from ablate.run.executors import Workers, worker_command
-        from ablate.run.open_ledger import ADDRESS_VARIABLE, find_address
+        from ablate.run.executors.executors import Workers, worker_command
+        from ablate.run.ledger.open import ADDRESS_VARIABLE, find_address
 
         study = loaded.study
         if self.ledger is not None:
@@ -183,7 +185,7 @@ class Team:
 
 def sit_down(loaded: LoadedStudy, wish: str | None) -> Device:
     """Take a device for this process, until it ends: the one asked for, else the first that has no worker."""
-    from ablate.run.seats import find_devices, take_seat
+    from ablate.run.devices import find_devices, take_seat
 
     device, seat = take_seat(find_devices(loaded.study.device), wish)
     if seat is None:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ablate.core.catalog import WorkloadInfo
 from ablate.core.optimization import OffMeans, OptimizationInfo
 from ablate.core.serialize import to_dict
+from ablate.core.workload import WorkloadInfo
 
 DesignKind = Literal["factorial", "fraction", "ladder", "leave-one-out", "add-one-in", "cells"]
 LOOKS = (5, 8, 12, 20, 40)

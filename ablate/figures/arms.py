@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from ablate.analysis.results import ArmSummary, Response, Results
-from ablate.analysis.sentences import RESPONSE_NAMES
-from ablate.analysis.wording import format_factor
+from ablate.analysis.results.study import ArmSummary, Response, Results
+from ablate.analysis.words.speed import RESPONSE_NAMES, format_factor
 from ablate.figures import style
 
 TITLE = "Every arm against eager"

@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from ablate.analysis.envelope import FACTOR, FLOOR
-from ablate.analysis.results import Deviation, Results
+from ablate.analysis.results.study import Deviation, Results
+from ablate.analysis.statistics.envelope import FACTOR, FLOOR
 from ablate.figures import style
 
 TITLE = "Relative deviation of the loss from eager, same weights, batches and dropout masks"

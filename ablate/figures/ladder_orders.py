@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from ablate.analysis.results import OrderRange, Response, Results
-from ablate.analysis.sentences import RESPONSE_NAMES
-from ablate.analysis.wording import format_factor, format_interval
+from ablate.analysis.results.study import OrderRange, Response, Results
+from ablate.analysis.words.speed import RESPONSE_NAMES, format_factor, format_interval
 from ablate.figures import style
 
 TITLE = "The ladder, and what its order does to it"

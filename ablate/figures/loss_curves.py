@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from ablate.analysis.results import Curve, Results
+from ablate.analysis.results.study import Curve, Results
 from ablate.figures import style
 
 TITLE = "Loss of the timed trials, and its distance from eager (dropout masks are not aligned here)"

@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 
 from matplotlib.axes import Axes
 
-from ablate.analysis.results import Results
+from ablate.analysis.results.study import Results
 
 
 class FigureModule(Protocol):

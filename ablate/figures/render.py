@@ -13,10 +13,10 @@ import matplotlib as mpl
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from ablate.analysis.results import Results
-from ablate.core.paths import StudyPaths
+from ablate.analysis.results.study import Results
 from ablate.figures.registry import FigureModule, figure_modules
 from ablate.figures.style import WIDTH_IN, theme
+from ablate.files.paths import StudyPaths
 from ablate.records.store import write_json
 
 

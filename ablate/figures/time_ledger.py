@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from ablate.analysis.results import LedgerBar, Results
+from ablate.analysis.results.study import LedgerBar, Results
 from ablate.core.units import format_duration
 from ablate.figures import style
 

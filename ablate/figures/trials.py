@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from ablate.analysis.results import Results, TrialRow
+from ablate.analysis.results.study import Results, TrialRow
 from ablate.figures import style
 
 TITLE = "Every trial"

@@ -9,10 +9,9 @@ from statistics import fmean
 
 from matplotlib.axes import Axes
 
-from ablate.analysis.effects import common_blocks
-from ablate.analysis.results import Effect, Response, Results
-from ablate.analysis.sentences import RESPONSE_NAMES
-from ablate.analysis.wording import format_factor
+from ablate.analysis.results.study import Effect, Response, Results
+from ablate.analysis.speed.effects import common_blocks
+from ablate.analysis.words.speed import RESPONSE_NAMES, format_factor
 from ablate.figures import style
 
 TITLE = "From eager to full, step by step"

@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ablate.core.cell import Design
-from ablate.core.disk import written_durably
 from ablate.core.errors import StoredDataError
 from ablate.core.record import FORMAT, TrialRecord
 from ablate.core.serialize import from_dict, to_dict
 from ablate.core.study import Study
+from ablate.files.disk import written_durably
 
 T = TypeVar("T")
 SERIES_COLUMNS = ("step", "epoch", "loss", "lr", "step_s", "loader_wait_s")

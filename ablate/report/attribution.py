@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ablate.analysis.results import Effect, Response, Results, Sensitivity
-from ablate.analysis.sentences import RESPONSE_NAMES
-from ablate.analysis.wording import format_factor, format_interval
+from ablate.analysis.results.study import Effect, Response, Results, Sensitivity
+from ablate.analysis.words.speed import RESPONSE_NAMES, format_factor, format_interval
 from ablate.report.cells import EMPTY, TableCell, cell, percent, speedup_cell
 
 METHODS = ("Satterthwaite", "cluster bootstrap", "mean of epochs", "fastest epoch")

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ablate.analysis.results import ArmSummary, Finding, Response, Results, TrialRow
-from ablate.analysis.wording import format_interval
+from ablate.analysis.results.study import ArmSummary, Finding, Response, Results, TrialRow
+from ablate.analysis.words.speed import format_interval
 from ablate.report.cells import EMPTY, Table, TableCell, cell, number, seconds, speedup_cell, table
 from ablate.report.methods import methods, not_tested
 from ablate.report.sections import workload_section

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ablate.analysis.inference import FEWEST_BLOCKS
-from ablate.analysis.results import Results
+from ablate.analysis.results.study import Results
+from ablate.analysis.statistics.inference import FEWEST_BLOCKS
 
 CACHE_WORDS = {
     "per-cell": "Each cell keeps its own compile cache: its first trial compiles cold, later ones warm, and the "

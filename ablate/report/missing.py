@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ablate.analysis.results import Response, Results
-from ablate.analysis.sentences import RESPONSE_NAMES
+from ablate.analysis.results.study import Response, Results
+from ablate.analysis.words.speed import RESPONSE_NAMES
 from ablate.core.contrast import ContrastKind
 
 KIND_WORDS: Mapping[ContrastKind, str] = {

@@ -15,9 +15,9 @@ from typing import Any, Literal
 import typst
 
 from ablate.analysis.analyze import read_results
-from ablate.analysis.results import Results
+from ablate.analysis.results.study import Results
 from ablate.core.errors import AblateError, StoredDataError
-from ablate.core.paths import StudyPaths
+from ablate.files.paths import StudyPaths
 from ablate.report.document import make_document
 
 MOST_LAYOUTS = 3

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ablate.analysis.recompilations import Recompilation
-from ablate.analysis.results import Results
+from ablate.analysis.results.study import Results
+from ablate.analysis.speed.recompilations import Recompilation
 from ablate.report.cells import TableCell, cell
 
 MOST_ROWS = 12

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ablate.analysis.results import ArmSummary, Effect, EvidenceVerdict, Response, Results
-from ablate.analysis.sentences import RESPONSE_NAMES, saved_compilations
+from ablate.analysis.results.study import ArmSummary, Effect, EvidenceVerdict, Response, Results
+from ablate.analysis.words.speed import RESPONSE_NAMES, saved_compilations
 from ablate.core.contrast import ContrastKind
 from ablate.core.study import WorkloadChoice
 from ablate.design.contrasts import layers_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ablate.analysis.results import Agreement, ArmSummary, MarginRow, Results, TrainingVerdict
-from ablate.analysis.training_results import Side
-from ablate.analysis.training_sentences import ORDER, decided_by
+from ablate.analysis.results.study import Agreement, ArmSummary, MarginRow, Results, TrainingVerdict
+from ablate.analysis.results.training import Side
+from ablate.analysis.words.training import ORDER, decided_by
 from ablate.report.cells import EMPTY, Table, TableCell, Tone, cell, number, table
 
 TONES: Mapping[str, Tone] = {"equivalent": "good", "different": "bad", "different within margin": "strong"}

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Literal
 
 from ablate.core.cell import PlannedTrial
-from ablate.core.paths import StudyPaths
 from ablate.core.record import CacheState
 from ablate.core.study import CachePolicy
+from ablate.files.paths import StudyPaths
 from ablate.records.store import read_json, read_record, write_json
 
 STARTED_BY = "started-by.json"

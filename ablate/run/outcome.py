@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ablate.core.cell import PlannedTrial, Purpose
-from ablate.core.paths import StudyPaths
+from ablate.files.paths import StudyPaths
 from ablate.records.store import read_record
 
 

@@ -13,9 +13,9 @@ from rich.progress import Progress as RichBars
 from rich.text import Text
 
 from ablate.core.cell import PlannedTrial
-from ablate.core.printable import escape_controls
 from ablate.core.record import CacheState, TrialRecord
 from ablate.core.units import format_duration
+from ablate.files.printable import escape_controls
 
 REFRESH_PER_S = 1.0
 

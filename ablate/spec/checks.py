@@ -1,15 +1,18 @@
-"""Sections of a spec that are right one by one -> combinations of them that are impossible."""
+"""Sections of a spec that are right one by one -> factors, margins, windows, and what is impossible together."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from ablate.core.errors import UserError
-from ablate.core.study import LOOKS, WorkloadChoice
+from ablate.core.optimization import OffMeans, OptimizationInfo
+from ablate.core.study import LOOKS, Factor, WorkloadChoice
+from ablate.core.workload import WorkloadInfo
 from ablate.spec.errors import Fault, clean, did_you_mean
-from ablate.spec.models import DataSection, LoaderSection, SpecFile
+from ablate.spec.models import DataSection, LoaderSection, OptimizationSection, SpecFile
 from ablate.spec.names import Names, file_digest
+from ablate.spec.profiles import DEVICES
 from ablate.spec.source import Source
 
 HUB_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -77,3 +80,119 @@ def sequential_faults(spec: SpecFile, source: Source) -> Iterator[Fault]:
     if spec.sequential.most not in LOOKS:
         text = f"a sequential study ends with one of {looks} blocks, not {spec.sequential.most}"
         yield Fault(position=source.at_value(("sequential", "most")), text=text)
+
+
+def read_factors(
+    sections: Mapping[str, OptimizationSection], off_means: OffMeans, names: Names, source: Source
+) -> tuple[tuple[Factor, ...], list[Fault]]:
+    """Build the factors that can be built; everything else becomes a fault at its key or level."""
+    factors: dict[str, Factor] = {}
+    faults: list[Fault] = []
+    for text, section in sections.items():
+        path = ("optimizations", text)
+        try:
+            found = names.optimization(text)
+        except UserError as error:
+            faults.append(Fault(position=source.at_key(path), text=str(error)))
+            continue
+        if found.info.name in factors:
+            sentence = f"a second optimization called '{found.info.name}'; remove one"
+            faults.append(Fault(position=source.at_key(path), text=sentence))
+            continue
+        wrong = _wrong_levels(found.info, section)
+        faults += [Fault(position=source.at_value((*path, key)), text=sentence) for key, sentence in wrong.items()]
+        if wrong:
+            continue
+        factor = _factor(found.info, section, off_means, found.path)
+        factors[factor.name] = factor
+        if factor.off == factor.on:
+            sentence = f"off and on are the same level '{factor.on}' of {factor.name}; choose two levels"
+            faults.append(Fault(position=source.at_value(path), text=sentence))
+    return tuple(factors.values()), faults
+
+
+def _wrong_levels(info: OptimizationInfo, section: OptimizationSection) -> dict[str, str]:
+    given = {"off": section.off, "on": section.on}
+    return {
+        key: f"{info.name} has no level '{clean(level)}'{did_you_mean(level, info.levels)}"
+        for key, level in given.items()
+        if level is not None and level not in info.levels
+    }
+
+
+def _factor(info: OptimizationInfo, section: OptimizationSection, off_means: OffMeans, path: str | None) -> Factor:
+    meaning = section.off_means or off_means
+    return Factor(
+        info=info,
+        off_means=meaning,
+        off=section.off or info.off_level(meaning),
+        on=section.on or info.on,
+        setting=section.use,
+        path=path,
+        digest=file_digest(path),
+    )
+
+
+def read_margins(
+    key: str, given: Mapping[str, float], chosen: Iterable[WorkloadChoice], names: Names, source: Source
+) -> tuple[dict[str, float], list[Fault]]:
+    """Read `margin` or `metric_margin`, given by task or by the name of a workload; returns them by task.
+
+    A task that is known but not trained is a fault only where the spec's own list of workloads applies: a profile or an
+    option that trains fewer of them leaves the other margins without use.
+    """
+    trained = {choice.name: choice.info for choice in chosen}
+    infos: dict[str, WorkloadInfo] = dict(names.catalog.workloads) | trained
+    tasks = dict.fromkeys(info.task for info in infos.values())
+    trained_tasks = dict.fromkeys(info.task for info in trained.values())
+    found: dict[str, float] = {}
+    faults = []
+    for name, margin in given.items():
+        task = infos[name].task if name in infos else name
+        position = source.at_key(("equivalence", key, name))
+        if task not in tasks:
+            text = f"unknown task '{clean(name)}'{did_you_mean(name, [*tasks, *infos])}"
+            faults.append(Fault(position=position, text=text))
+        elif task in found:
+            faults.append(Fault(position=position, text=f"a second {key} of task {task}; remove one"))
+        elif task not in trained_tasks and _are_as_written(source, len(trained)):
+            text = f"no workload of this study trains {task}, only {', '.join(trained_tasks)}; remove this margin"
+            faults.append(Fault(position=position, text=text))
+        else:
+            found[task] = margin
+    return found, faults
+
+
+def arm_faults(spec: SpecFile, known: Iterable[str], source: Source) -> Iterator[Fault]:
+    """Arms that the study does not have, repeated ones (`full-again`), or arms where no choice is left.
+
+    Args:
+        spec: The spec.
+        known: The arm names of the study.
+        source: Places in the spec.
+    """
+    section, arms = spec.equivalence, [arm for arm in known if not arm.endswith("-again")]
+    if section.arms and section.parity != "default":
+        text = f"arms narrows the default parity trials; remove it, or parity: {section.parity}"
+        yield Fault(position=source.at_key(("equivalence", "arms")), text=text)
+        return
+    for i, arm in enumerate(section.arms):
+        if arm not in arms:
+            text = f"unknown arm '{clean(arm)}'{did_you_mean(arm, arms)}"
+            yield Fault(position=source.at_value(("equivalence", "arms", i)), text=text)
+
+
+def window_faults(spec: SpecFile, source: Source) -> Iterator[Fault]:
+    """Windows that all lie behind the last step leave no parity trial."""
+    num_steps = spec.timing.epochs * spec.timing.steps_per_epoch
+    if all(isinstance(window, int) and window >= num_steps for window in spec.equivalence.windows):
+        text = f"every window starts behind the last of {num_steps} steps; write one before it, such as 0 or middle"
+        yield Fault(position=source.at_value(("equivalence", "windows")), text=text)
+
+
+def _are_as_written(source: Source, num_read: int) -> bool:
+    """Tell whether the workloads are the spec's own list, read without fault; not a profile's nor an option's."""
+    listed, place = source.value.get("workloads"), source.at_value(("workloads",))
+    inside = (source.values.get(("profiles", device, "workloads")) for device in DEVICES)
+    is_own = place.option is None and place not in inside
+    return is_own and isinstance(listed, list) and len(listed) == num_read

@@ -1,4 +1,7 @@
-"""Plain values of a spec -> pydantic models: keys, types and bounds; the source of the JSON Schema."""
+"""Plain values of a spec -> pydantic models: keys, types and bounds; the source of the JSON Schema.
+
+The models of a spec -> its JSON Schema, for editors that complete and check YAML.
+"""
 
 from __future__ import annotations
 
@@ -303,3 +306,9 @@ class SpecFile(Section):
                 "a spec is stored and shared: leave the password out; put it in ~/.pgpass, PGPASSWORD or ABLATE_LEDGER"
             )
         return value
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of a spec file."""
+    schema = SpecFile.model_json_schema(by_alias=True)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "ablate study"}

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar, cast
 
-from ablate.core.catalog import Catalog, WorkloadInfo
 from ablate.core.errors import UserError
 from ablate.core.optimization import OptimizationInfo
+from ablate.core.workload import WorkloadInfo
+from ablate.plugins.catalog import Catalog
 from ablate.spec.errors import clean, did_you_mean
 
 Info = TypeVar("Info", OptimizationInfo, WorkloadInfo)

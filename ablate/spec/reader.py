@@ -1,25 +1,36 @@
-"""A spec file -> `Study`, or every fault in it at once with file, line and column."""
+"""A spec file -> `Study`, or every fault in it at once, with file, line and column."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-from ablate.core.catalog import Catalog
+from pydantic import ValidationError
+
 from ablate.core.errors import UserError
 from ablate.core.study import Study
+from ablate.plugins.catalog import Catalog
 from ablate.spec.assemble import Draft, assemble
-from ablate.spec.checks import data_faults, loader_faults, read_workloads, sequential_faults
-from ablate.spec.equivalence import arm_faults, read_margins, window_faults
+from ablate.spec.checks import (
+    arm_faults,
+    data_faults,
+    loader_faults,
+    read_factors,
+    read_margins,
+    read_workloads,
+    sequential_faults,
+    window_faults,
+)
 from ablate.spec.errors import Fault, SpecError
-from ablate.spec.factors import read_factors
 from ablate.spec.layout import arm_names, read_layout
-from ablate.spec.merge import with_overrides, with_profile
+from ablate.spec.messages import faults_of
+from ablate.spec.models import SpecFile
 from ablate.spec.names import Names
-from ablate.spec.profiles import places_of, read_profiles
+from ablate.spec.profiles import places_of, read_profiles, with_overrides, with_profile
 from ablate.spec.source import MOST_BYTES, NotReadableError, Source, read_source
-from ablate.spec.validate import validate
+from ablate.spec.source import Path as Place
 
 Device = Literal["cpu", "cuda"]
 
@@ -118,3 +129,42 @@ def _check(source: Source, device: Device, names: Names) -> tuple[Draft | None, 
     return Draft(
         spec=spec, factors=factors, workloads=workloads, layout=layout, margin=margin, metric_margin=metric_margin
     ), []
+
+
+PLACEHOLDERS: dict[str, Any] = {"study": "x", "workloads": ["x"], "data": {"dataset": "look-alike"}}
+
+
+def validate(source: Source) -> tuple[SpecFile, set[str], list[Fault]]:
+    """Validate a spec; what is wrong is left out or takes its default, so that everything else is checked too.
+
+    Returns:
+        The model; the top-level keys with something wrong in them; the faults.
+    """
+    value, wrong, faults = source.value, set[str](), list[Fault]()
+    while True:
+        try:
+            return SpecFile.model_validate(value), wrong, faults
+        except ValidationError as error:
+            paths = [tuple(details["loc"]) for details in error.errors(include_url=False)]
+            if not wrong:
+                faults = list(faults_of(error, source))
+            value = copy.deepcopy(value)
+        # A second refusal means that leaving a part out made its section incomplete: leave out the section.
+        again = bool(wrong)
+        for path in paths:
+            top = str(path[0])
+            wrong.add(top)
+            _leave_out(value, path[:1] if again else path)
+            if top in PLACEHOLDERS and top not in value:
+                value[top] = PLACEHOLDERS[top]
+
+
+def _leave_out(value: dict[str, Any], path: Place) -> None:
+    """Delete the deepest key of a mapping on a path; the items of a list stand or fall together."""
+    holder, last = value, path[0]
+    for key in path[1:]:
+        inside = holder.get(str(last))
+        if not isinstance(inside, dict) or key not in inside:
+            break
+        holder, last = inside, key
+    holder.pop(str(last), None)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from ablate.core.cell import Design
 from ablate.core.errors import StoredDataError, UserError
-from ablate.core.paths import StudyPaths
 from ablate.core.record import TrialRecord
+from ablate.files.paths import StudyPaths
 from ablate.records.store import read_design, read_record, read_series, read_study
 from ablate.track.address import is_server, resolve_uri, server_answers, visible_uri
 from ablate.track.content import describe_trial, epoch_ms, trial_id

@@ -19,9 +19,9 @@ warnings.filterwarnings("ignore", message=".*configure_optimizers.*")
 
 def main(arguments: list[str]) -> int:
     """Dispatch; returns the exit code: 0 also for a trial that failed and was recorded, 1 for a user error."""
-    from ablate.core.disk import explain_disk_errors
     from ablate.core.errors import AblateError, DiskError
     from ablate.core.request import EXIT_DISK
+    from ablate.files.disk import explain_disk_errors
 
     if len(arguments) != 2 or arguments[0] not in ("trial", "prepare", "probe"):
         print(__doc__, file=sys.stderr)
@@ -47,7 +47,7 @@ def _dispatch(command: str, path: Path) -> None:
 def _trial(request_json: Path) -> None:
     # Imports make a million objects that stay; looking for cycles among them again and again takes a fifth of the time.
     gc.disable()
-    import ablate.workloads.gnn  # noqa: F401 -- what every workload's file imports when it is asked to build
+    import ablate.workloads.relational.gnn  # noqa: F401 -- what every workload's file imports when it is asked to build
     from ablate.core.request import TrialRequest
     from ablate.records.store import read_json
     from ablate.train.trial import execute_trial
@@ -58,15 +58,15 @@ def _trial(request_json: Path) -> None:
 
 
 def _prepare(study_json: Path) -> None:
-    from ablate.data.graph_cache import find_ready_graph
     from ablate.records.store import read_study
+    from ablate.workloads.relational.data.graph_cache import find_ready_graph
 
     study = read_study(study_json)
     print(f"data: {study.data.dataset} {study.data.scale or ''}".rstrip(), flush=True)
     if (ready := find_ready_graph(study.data)) is not None:
         print(f"graph {ready[:12]}: ready", flush=True)
         return
-    from ablate.data.graph import load_graph  # imports torch
+    from ablate.workloads.relational.data.graph import load_graph  # imports torch
 
     graph = load_graph(study.data, lambda sentence: print(sentence, flush=True))
     sizes = ", ".join(f"{name} {graph.data[name].num_nodes:,}" for name in graph.data.node_types)
@@ -74,7 +74,7 @@ def _prepare(study_json: Path) -> None:
 
 
 def _probe(request_json: Path) -> None:
-    from ablate.core.diagnosis import ProbeRequest
+    from ablate.core.request import ProbeRequest
     from ablate.records.store import read_json
     from ablate.train.probe import execute_probe
 

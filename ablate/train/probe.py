@@ -7,14 +7,14 @@ from pathlib import Path
 
 import torch
 
-from ablate.core.diagnosis import ProbeRequest, ProbeResult
 from ablate.core.errors import AblateError
-from ablate.data.graph import load_graph
+from ablate.core.request import ProbeRequest, ProbeResult
 from ablate.records.store import read_study, write_json
-from ablate.train.hazards import try_hazards
-from ablate.train.module import move_batch
+from ablate.train.edge_cases import try_hazards
+from ablate.train.loop import move_batch
+from ablate.train.observe.diagnostics import add_syncs
 from ablate.train.session import Session, apply_settings, open_session
-from ablate.train.untimed import add_syncs
+from ablate.workloads.relational.data.graph import load_graph
 
 
 def execute_probe(request: ProbeRequest) -> ProbeResult:

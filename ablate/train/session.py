@@ -17,15 +17,14 @@ import torch
 
 from ablate.core.errors import UserError
 from ablate.core.recipe import Recipe
-from ablate.core.registry import find_module, load_file
 from ablate.core.study import Study
-from ablate.data.graph import Graph
-from ablate.data.stream import BatchDataset, BatchStream, stream_generator
-from ablate.train.clock import EpochClock, PlainSignals
-from ablate.train.evidence import CompileWatch
-from ablate.train.module import TrainingModule
+from ablate.plugins.registry import find_module, load_file
+from ablate.train.loop import EpochClock, PlainSignals, TrainingModule
+from ablate.train.observe.compile_watch import CompileWatch
 from ablate.train.optimizer import Stepper, make_stepper
 from ablate.workloads.contract import Forward, Workload, WorkloadContext
+from ablate.workloads.relational.data.graph import Graph
+from ablate.workloads.relational.data.stream import BatchDataset, BatchStream, stream_generator
 
 
 @dataclass(frozen=True, kw_only=True)

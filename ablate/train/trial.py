@@ -11,26 +11,23 @@ from typing import Any
 
 import torch
 
-from ablate.core.disk import find_disk_error
 from ablate.core.errors import AblateError
 from ablate.core.record import DataStamp, Failure, Identity, Status, TrialRecord
 from ablate.core.request import TrialRequest
 from ablate.core.serialize import to_dict
-from ablate.core.stopwatch import Stopwatch
 from ablate.core.study import Study
-from ablate.data.graph import Graph, load_graph
+from ablate.files.disk import find_disk_error
+from ablate.files.stopwatch import Stopwatch
 from ablate.records.store import read_study, write_json, write_predictions, write_record, write_series
-from ablate.train.clock import summarize_times
-from ablate.train.environment import describe_environment, peak_memory
-from ablate.train.failure import explain_failure
-from ablate.train.machine import add_machine, look_around
-from ablate.train.module import move_batch
-from ablate.train.parity import predictions_columns
-from ablate.train.parity_trial import train_parity
-from ablate.train.precision import describe_precision
+from ablate.train.loop import move_batch, summarize_times
+from ablate.train.observe.diagnostics import add_untimed
+from ablate.train.observe.environment import describe_environment, describe_precision, explain_failure, peak_memory
+from ablate.train.observe.machine import add_machine, look_around
+from ablate.train.parity.runs import predictions_columns
+from ablate.train.parity.trial import train_parity
 from ablate.train.progress import ProgressPipe
 from ablate.train.session import Session, apply_settings, open_session
-from ablate.train.untimed import add_untimed
+from ablate.workloads.relational.data.graph import Graph, load_graph
 
 
 def execute_trial(request: TrialRequest) -> TrialRecord:

@@ -15,13 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ablate.core.catalog import WorkloadInfo
 from ablate.core.recipe import Recipe
 from ablate.core.record import Metric
 from ablate.core.study import Training
-from ablate.data.graph import Graph
-from ablate.data.sampler import make_sampler
-from ablate.data.stream import BatchDataset, Parts, SubgraphSampler
+from ablate.core.workload import WorkloadInfo
+from ablate.workloads.relational.data.graph import Graph
+from ablate.workloads.relational.data.sampler import make_sampler
+from ablate.workloads.relational.data.stream import BatchDataset, Parts, SubgraphSampler
 
 Forward = Callable[..., Tensor]
 EVALUATION_BATCH = 512

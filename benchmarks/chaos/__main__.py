@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from ablate.cli.loading import load_study
-from ablate.core.paths import StudyPaths
-from ablate.run.open_ledger import find_address, open_store
+from ablate.files.paths import StudyPaths
+from ablate.run.ledger.open import find_address, open_store
 from ablate.track.sync import sync_study
 from benchmarks.chaos.checks import Check, check, check_mlflow, collect
 from benchmarks.chaos.cluster import start_cluster

@@ -11,8 +11,8 @@ from typing import Any
 from optuna.trial import FrozenTrial, TrialState
 
 from ablate.core.cell import PlannedTrial
-from ablate.core.paths import StudyPaths
 from ablate.core.record import TrialRecord
+from ablate.files.paths import StudyPaths
 from ablate.records.store import read_records
 
 

@@ -21,11 +21,11 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ablate.core.paths import lock_folder
 from ablate.core.record import Identity, Metric, Times, TrialRecord
 from ablate.core.request import TrialRequest
 from ablate.core.serialize import from_dict, to_dict
 from ablate.core.study import Study
+from ablate.files.paths import lock_folder
 
 EPOCHS, ROWS, FEATURES = 3, 300, 8
 

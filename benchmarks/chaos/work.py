@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ablate.cli.loading import load_study
 from ablate.run.progress import PlainProgress
-from ablate.run.study import run_study
+from ablate.run.runner import run_study
 
 TRAINER = (sys.executable, "-m", "benchmarks.chaos.trainer")
 

@@ -22,12 +22,12 @@ from typing import Any
 import torch
 
 from ablate.core.recipe import Recipe
-from ablate.core.registry import make_catalog
 from ablate.core.study import Study
-from ablate.data.graph import Graph, load_graph
-from ablate.optimizations import encode_unique
+from ablate.optimizations.beyond import encode_unique
+from ablate.plugins.catalog import make_catalog
 from ablate.spec.reader import read_study
 from ablate.train.session import Session, open_session
+from ablate.workloads.relational.data.graph import Graph, load_graph
 
 CPU = torch.device("cpu")
 SPEC = Path(__file__).parent / "encode_unique.yaml"

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ablate.analysis.engine import Array, block_t
-from ablate.analysis.timed_losses import optimization_weights
-from ablate.analysis.tost import MarginTest, margin_test
+from ablate.analysis.statistics.engine import Array, block_t
+from ablate.analysis.statistics.tost import MarginTest, margin_test
+from ablate.analysis.training.margin_tests import optimization_weights
 from ablate.core.cell import Cell
 from ablate.design.game import subsets_of
 from ablate.design.lattice import Lattice

@@ -19,18 +19,29 @@ import numpy as np
 import torch
 from torch._dynamo import utils as dynamo_utils
 
-from ablate.analysis.envelope import FACTOR, WindowSeries, WindowTest, compare_window
-from ablate.analysis.training_results import Outcome
+from ablate.analysis.results.training import Outcome
+from ablate.analysis.statistics.envelope import FACTOR, WindowSeries, WindowTest, compare_window
 from ablate.core.recipe import Recipe, compose_recipe
-from ablate.core.registry import make_catalog
 from ablate.core.study import Study
-from ablate.data.graph import Graph, load_graph
 from ablate.design.cells import make_design
-from ablate.design.parity import resolve_windows
-from ablate.run.recipes import compose_cell, find_appliers, for_parity
+from ablate.design.trials import resolve_windows
+from ablate.plugins.catalog import make_catalog
+from ablate.run.plan.recipes import compose_cell, find_appliers, for_parity
 from ablate.spec.reader import read_study
-from ablate.train.parity import ARM, EAGER, ULP, ParityRuns, Row, Span, make_spans, masks_of, train_arm, train_reference
+from ablate.train.parity.runs import (
+    ARM,
+    EAGER,
+    ULP,
+    ParityRuns,
+    Row,
+    Span,
+    make_spans,
+    masks_of,
+    train_arm,
+    train_reference,
+)
 from ablate.train.session import Session, apply_settings, open_session
+from ablate.workloads.relational.data.graph import Graph, load_graph
 from benchmarks.equivalence import planted, reassociated
 
 SPEC = Path(__file__).parent / "equivalence.yaml"

@@ -20,16 +20,16 @@ from importlib.metadata import version
 from pathlib import Path
 
 from ablate.analysis.analyze import analyze
-from ablate.analysis.results import EvidenceVerdict, Results
+from ablate.analysis.results.study import EvidenceVerdict, Results
 from ablate.core.optimization import OffMeans
-from ablate.core.paths import StudyPaths
 from ablate.core.record import TrialRecord
-from ablate.core.registry import make_catalog
 from ablate.core.study import Study
 from ablate.design.cells import make_design
+from ablate.files.paths import StudyPaths
+from ablate.plugins.catalog import make_catalog
 from ablate.records.store import read_record, read_series
 from ablate.run.progress import PlainProgress
-from ablate.run.study import run_study
+from ablate.run.runner import run_study
 from ablate.spec.reader import read_study
 
 SPEC = Path(__file__).parent / "evidence.yaml"

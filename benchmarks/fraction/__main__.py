@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ablate.analysis.comparable import Trial
-from ablate.analysis.results import Effect, Results
+from ablate.analysis.results.study import Effect, Results
+from ablate.analysis.trials.comparable import Trial
 from ablate.core.errors import AblateError
-from ablate.core.paths import StudyPaths
 from ablate.core.study import Study
+from ablate.files.paths import StudyPaths
 from ablate.records.store import read_design, read_records, read_study
 from benchmarks.fraction.agreement import KINDS, Agreement, agreements, analyze_both
 

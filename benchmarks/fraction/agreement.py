@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ablate.analysis.analyze import analyze_trials
-from ablate.analysis.comparable import Trial, WorkloadTrials, select_trials
-from ablate.analysis.effects import make_effect
-from ablate.analysis.responses import LogTimes, responses_with_data
-from ablate.analysis.results import Effect, Response, Results
+from ablate.analysis.results.study import Effect, Response, Results
+from ablate.analysis.speed.effects import make_effect
+from ablate.analysis.trials.comparable import Trial, WorkloadTrials, select_trials
+from ablate.analysis.trials.responses import LogTimes, responses_with_data
 from ablate.core.cell import Design
 from ablate.core.contrast import Contrast
 from ablate.core.study import Study

@@ -31,7 +31,6 @@ from pathlib import Path
 from ablate.core.cell import PlannedTrial
 from ablate.core.optimization import OffMeans
 from ablate.core.record import TrialRecord
-from ablate.core.registry import make_catalog
 from ablate.core.request import TrialRequest
 from ablate.core.serialize import to_dict
 from ablate.core.study import (
@@ -47,9 +46,10 @@ from ablate.core.study import (
 )
 from ablate.core.units import format_duration
 from ablate.design.cells import make_design
+from ablate.plugins.catalog import make_catalog
 from ablate.records.store import read_record, write_json
-from ablate.run.environment import child_environment
-from ablate.run.recipes import compose_recipes, find_appliers
+from ablate.run.plan.recipes import compose_recipes, find_appliers
+from ablate.run.process.environment import child_environment
 
 GUIDE = ("dynamic_shapes", "tensor_lr", "string_keys", "no_cuda_graphs", "sync_free")
 ARMS = ("eager", "full", "naive", *(f"without-{name}" for name in GUIDE))

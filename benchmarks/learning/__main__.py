@@ -19,12 +19,12 @@ import numpy as np
 import torch
 
 from ablate.core.recipe import Recipe
-from ablate.core.registry import make_catalog
 from ablate.core.study import Study, Timing
-from ablate.data.graph import Graph, load_graph
-from ablate.data.stream import stream_generator
+from ablate.plugins.catalog import make_catalog
 from ablate.spec.reader import read_study
 from ablate.train.session import Session, build_workload, open_session
+from ablate.workloads.relational.data.graph import Graph, load_graph
+from ablate.workloads.relational.data.stream import stream_generator
 from benchmarks.learning.constants import global_top, mean_interval, median_error
 
 Score = tuple[str, str, bool, bool]  # score and constant in words; better than the constant; no better than it

@@ -26,15 +26,15 @@ from statistics import median
 
 import numpy as np
 
-from ablate.analysis.inference import half_width
-from ablate.core.registry import make_catalog
+from ablate.analysis.statistics.inference import half_width
 from ablate.core.study import Study
-from ablate.data.graph import load_graph
 from ablate.design.cells import make_design
-from ablate.run.child import OUTPUT_NAME, TRAIN_COMMAND
+from ablate.plugins.catalog import make_catalog
 from ablate.run.devices import pick_device
-from ablate.run.recipes import compose_recipes
+from ablate.run.plan.recipes import compose_recipes
+from ablate.run.process.child import OUTPUT_NAME, TRAIN_COMMAND
 from ablate.spec.reader import read_study
+from ablate.workloads.relational.data.graph import load_graph
 from benchmarks.overhead.processes import STAGES, Place, Training, time_until_trial, train_bare, train_trial
 
 SPEC = Path(__file__).parent / "overhead.yaml"

@@ -17,13 +17,13 @@ from torch.utils.data import DataLoader
 from torchmetrics import MeanMetric
 
 from ablate.core.recipe import Recipe
-from ablate.core.registry import find_module
 from ablate.core.request import TrialRequest
 from ablate.core.study import Study
-from ablate.data.graph import load_graph
-from ablate.data.stream import stream_generator
+from ablate.plugins.registry import find_module
 from ablate.records.store import read_json, read_study
 from ablate.workloads.contract import WorkloadContext
+from ablate.workloads.relational.data.graph import load_graph
+from ablate.workloads.relational.data.stream import stream_generator
 
 
 def main(request_json: Path, out_json: Path) -> int:

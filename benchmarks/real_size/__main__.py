@@ -27,16 +27,16 @@ from pathlib import Path
 
 import psutil
 
-from ablate.core.paths import StudyPaths, cache_folder
 from ablate.core.record import TrialRecord
-from ablate.core.registry import make_catalog
 from ablate.core.study import Study
-from ablate.data.lookalike_marker import read_marker
 from ablate.design.cells import make_design
+from ablate.files.paths import StudyPaths, cache_folder
+from ablate.plugins.catalog import make_catalog
 from ablate.records.store import read_record, read_series, write_json
 from ablate.run.progress import PlainProgress
-from ablate.run.study import run_study
+from ablate.run.runner import run_study
 from ablate.spec.reader import read_study
+from ablate.workloads.relational.lookalike.marker import read_marker
 from benchmarks.real_size.memory import GB, Cost, OutOfMemoryError, measure
 
 SPEC = Path(__file__).parent / "real_size.yaml"

@@ -1,1 +1,1 @@
-"""Simulated studies with known truth -> whether the intervals of `ablate.analysis.engine` hold, as numbers."""
+"""Simulated studies with known truth -> whether the intervals of `analysis.statistics.engine` hold, as numbers."""

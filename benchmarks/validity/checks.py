@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-from ablate.analysis.engine import Array
+from ablate.analysis.statistics.engine import Array
 from benchmarks.validity import constants as c
 from benchmarks.validity.measure import Rates
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ablate.analysis.engine import (
+from ablate.analysis.statistics.engine import (
     Array,
     block_t,
     bootstrap_interval,

@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from ablate.analysis.engine import Array, contrast_values, weight_matrix
+from ablate.analysis.statistics.engine import Array, contrast_values, weight_matrix
 from ablate.design.game import Subset, Weights, interaction_weights, moebius_weights, shapley_weights, subsets_of
 from benchmarks.validity import constants as c
 

@@ -7,13 +7,13 @@ from typing import Literal
 
 import numpy as np
 
-from ablate.analysis.engine import Array, weight_matrix
+from ablate.analysis.statistics.engine import Array, weight_matrix
 from ablate.core.cell import Design, DesignedCell
 from ablate.core.contrast import Contrast
-from ablate.core.registry import make_catalog
 from ablate.core.study import DataSource, Equivalence, Factor, LoaderOptions, Study, Timing, Training, WorkloadChoice
 from ablate.design.cells import make_design
 from ablate.design.contrasts import make_contrasts
+from ablate.plugins.catalog import make_catalog
 from benchmarks.validity.constants import COMPILE, TRUE_PAIRS, TRUE_SHAPLEY, TRUE_TRIPLES
 
 

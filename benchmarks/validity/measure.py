@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ablate.analysis.engine import (
+from ablate.analysis.statistics.engine import (
     LOOKS,
     SEQUENTIAL_LEVEL,
     Array,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ablate.analysis.engine import Array
+from ablate.analysis.statistics.engine import Array
 from benchmarks.validity import constants as c
 from benchmarks.validity.lattice import Lattice
 

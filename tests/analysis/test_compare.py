@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from ablate.analysis.analyze import analyze_trials
-from ablate.analysis.comparable import Trial
 from ablate.analysis.compare import compare, difference_interval
-from ablate.analysis.results import Results
+from ablate.analysis.results.study import Results
+from ablate.analysis.trials.comparable import Trial
 from ablate.core.study import Timing
 from ablate.design.cells import make_design
 from builders import make_factors, make_study

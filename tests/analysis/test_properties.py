@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ablate.analysis.analyze import analyze_trials
-from ablate.analysis.comparable import Trial
-from ablate.analysis.results import Effect, Results
+from ablate.analysis.results.study import Effect, Results
+from ablate.analysis.trials.comparable import Trial
 from ablate.core.cell import Design
 from ablate.core.record import TrialRecord
 from ablate.core.study import Study

@@ -20,7 +20,7 @@ PROGRAM = """
 import resource, sys, time
 started = time.perf_counter()
 from pathlib import Path
-from ablate.core.paths import StudyPaths
+from ablate.files.paths import StudyPaths
 from ablate.cli.pipeline import write_report
 write_report(StudyPaths(root=Path(sys.argv[1]), report=Path(sys.argv[2])))
 used = resource.getrusage(resource.RUSAGE_SELF)

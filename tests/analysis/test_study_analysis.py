@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from ablate.analysis.analyze import analyze, read_results
-from ablate.analysis.results import RESPONSES, Results
+from ablate.analysis.results.study import RESPONSES, Results
 from ablate.core.cell import PlannedTrial
 from ablate.core.errors import StoredDataError, UserError
-from ablate.core.paths import StudyPaths
 from ablate.core.record import TrialRecord
 from ablate.core.study import Claim, ExplicitCell, Study
 from ablate.design.cells import make_design
+from ablate.files.paths import StudyPaths
 from ablate.records.store import write_record
 from builders import make_factors, make_study, make_workloads
 from simulated import fail, make_records, write_study_folder

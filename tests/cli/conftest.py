@@ -30,8 +30,8 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ABLATE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("FAKE_LOG", str(tmp_path / "log.txt"))
-    monkeypatch.setattr("ablate.run.study.TRAIN_COMMAND", FAKE_COMMAND)
-    monkeypatch.setattr("ablate.run.again.TRAIN_COMMAND", FAKE_COMMAND)
+    monkeypatch.setattr("ablate.run.runner.TRAIN_COMMAND", FAKE_COMMAND)
+    monkeypatch.setattr("ablate.run.rerun.TRAIN_COMMAND", FAKE_COMMAND)
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from ablate.cli.loading import LoadedStudy
-from ablate.cli.sequential import first_look, next_look
+from ablate.cli.pipeline import first_look, next_look
 from ablate.cli.targets import parse_ratio
 from ablate.core.errors import UserError
-from ablate.core.paths import StudyPaths
 from ablate.core.study import Sequential, Study
 from ablate.design.cells import make_design
+from ablate.files.paths import StudyPaths
 from builders import make_factors, make_study
 from simulated import make_records, write_study_folder
 
@@ -72,7 +72,7 @@ def test_target_uses_the_noise_and_the_pairs_of_trials_that_ended(ablate: Ablate
 
 
 def targets_noise():  # type: ignore[no-untyped-def]
-    from ablate.analysis.target import Noise
+    from ablate.analysis.speed.target import Noise
 
     return Noise(trial_sd=0.01, source="")
 

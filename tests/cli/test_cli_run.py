@@ -60,7 +60,7 @@ def test_changed_study_exits_1_with_one_sentence(ablate: Ablate, spec: Path) -> 
 
 def test_ctrl_c_exits_3_with_the_command_that_resumes(tmp_path: Path, spec: Path) -> None:
     code = (
-        "import sys, ablate.run.study as s; from run_parts import FAKE_COMMAND; s.TRAIN_COMMAND = FAKE_COMMAND;"
+        "import sys, ablate.run.runner as s; from run_parts import FAKE_COMMAND; s.TRAIN_COMMAND = FAKE_COMMAND;"
         "from ablate.cli import main; sys.exit(main())"
     )
     environment = {**os.environ, "FAKE_SLEEP_S": "30", "PYTHONPATH": os.pathsep.join(map(str, HERE.parents[1:3]))}

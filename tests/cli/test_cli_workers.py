@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from ablate.run.executors import Crew, ExecutorName, Workers, start_workers
+from ablate.run.executors.executors import Crew, ExecutorName, Workers, start_workers
 from run_parts import HERE, read_log
 
 Ablate = Callable[..., tuple[int, str, str]]
 WORKER = (
-    "import sys; import ablate.run.study as study; from run_parts import FAKE_COMMAND; "
+    "import sys; import ablate.run.runner as study; from run_parts import FAKE_COMMAND; "
     "study.TRAIN_COMMAND = FAKE_COMMAND; from ablate.cli import main; sys.exit(main(['worker', *sys.argv[1:]]))"
 )
 
@@ -28,7 +28,7 @@ def workers_train_fast(monkeypatch: pytest.MonkeyPatch) -> None:
     def command(arguments: Sequence[str]) -> list[str]:
         return [sys.executable, "-c", WORKER, *arguments]
 
-    monkeypatch.setattr("ablate.run.executors.worker_command", command)
+    monkeypatch.setattr("ablate.run.executors.executors.worker_command", command)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE.parent), str(HERE)]))
     monkeypatch.setenv("FAKE_SLEEP_S", "0.2")
 
@@ -76,7 +76,7 @@ def test_a_signal_right_after_workers_were_started_stops_them(
         signal.raise_signal(number)
         return crews[0]
 
-    monkeypatch.setattr("ablate.run.executors.start_workers", start)
+    monkeypatch.setattr("ablate.run.executors.executors.start_workers", start)
     code, _, err = ablate("run", spec, "--no-report", "--workers", 2)
     assert (code, crews[0].running()) == (3, 0)
     assert f"interrupted; resume with: ablate run {spec} --workers 2" in err

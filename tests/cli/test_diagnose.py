@@ -20,13 +20,13 @@ def test_a_wrong_name_is_one_sentence(capsys):
 
 
 def test_what_is_inert_starts_no_process(capsys, monkeypatch):
-    from ablate.run import diagnosis
+    from ablate.run.process import diagnosis
 
     started = []
 
     def run(self, levels, *, hazards=False):
-        from ablate.core.diagnosis import ProbeResult
         from ablate.core.evidence import Evidence
+        from ablate.core.request import ProbeResult
 
         started.append(dict(levels))
         compiles = 1.0 if levels["tensor_lr"] == "tensor" else 2.0

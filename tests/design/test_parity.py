@@ -12,7 +12,7 @@ from ablate.core.cell import Design
 from ablate.core.errors import UserError
 from ablate.core.study import Equivalence, ExplicitCell, Timing
 from ablate.design.cells import make_design
-from ablate.design.parity import resolve_windows
+from ablate.design.trials import resolve_windows
 from builders import make_factors, make_study, make_workloads
 
 GUIDE_CPU = ["eager", "naive", "full", "without-dynamic_shapes", "without-tensor_lr", "without-string_keys",

@@ -1,6 +1,6 @@
 """A workload that lives outside the project: user churn with a soft hinge loss."""
 
-from ablate.core.catalog import WorkloadInfo
+from ablate.core.workload import WorkloadInfo
 
 INFO = WorkloadInfo(
     name="my/churn-hinge",
@@ -17,6 +17,6 @@ def build(context):
     """Build the reference GNN with another loss."""
     from torch.nn.functional import softplus
 
-    from ablate.workloads.entity import EntityWorkload
+    from ablate.workloads.relational.entity import EntityWorkload
 
     return EntityWorkload(context, INFO, lambda scores, churn: softplus(1 - (2 * churn - 1) * scores).mean())

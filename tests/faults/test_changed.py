@@ -17,10 +17,10 @@ platform.python_version = lambda: "3.0.0"
 
 
 EDITED_AFTER_TWO_TRIALS = """
-import ablate.run.study
+import ablate.run.runner
 digests = ["of now"] * 2 + ["of later"]
-here = ablate.run.study.training_code()
-ablate.run.study.training_code = lambda: here if digests.pop(0) == "of now" else "0" * 12
+here = ablate.run.runner.training_code()
+ablate.run.runner.training_code = lambda: here if digests.pop(0) == "of now" else "0" * 12
 """
 
 

@@ -73,7 +73,7 @@ def test_times_of_a_real_trial_are_real(shifted_clock: Path, tmp_path: Path) -> 
 def test_a_stopwatch_is_not_moved_by_the_clock(shifted_clock: Path) -> None:
     """The dates of every record come from it: a begin by the clock, an end by the seconds that went by."""
     code = (
-        "import time\nfrom ablate.core.stopwatch import Stopwatch\nwatch = Stopwatch()\ntime.sleep(1.2)\n"
+        "import time\nfrom ablate.files.stopwatch import Stopwatch\nwatch = Stopwatch()\ntime.sleep(1.2)\n"
         "print(watch.started_at, watch.ended_at(), time.time())"
     )
     environment = {"LD_PRELOAD": str(shifted_clock), "CLOCK_SHIFT_S": str(-HOUR_S), "CLOCK_SHIFT_AFTER_S": "1.0"}

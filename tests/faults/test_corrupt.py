@@ -13,7 +13,7 @@ import pytest
 from ablate.core.errors import StoredDataError
 from ablate.records.store import SERIES_COLUMNS, read_columns, read_series, write_series
 from ablate.run.progress import SilentProgress
-from ablate.run.study import run_study
+from ablate.run.runner import run_study
 from fault_parts import call_ablate, write_spec
 from run_parts import FAKE_COMMAND, make_run, read_log
 
@@ -53,7 +53,7 @@ def test_a_damaged_checkpoint_is_never_taken_for_another(tmp_path: Path) -> None
     """800 random damages: whatever is not the file as it was gives the one sentence, and nothing else is raised."""
     import torch
 
-    from ablate.train.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+    from ablate.train.parity.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 
     generator = random.Random(SEED)
     weights = {f"layer.{index}": torch.arange(1.0, 9.0) * index for index in range(1, 9)}
@@ -77,7 +77,7 @@ def test_one_bit_that_makes_torch_read_memory_at_random_is_found(tmp_path: Path)
 
     import torch
 
-    from ablate.train.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+    from ablate.train.parity.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 
     path = write_checkpoint(tmp_path, Checkpoint(step=0, weights={"w": torch.arange(8.0)}, state={}))
     content = bytearray(path.read_bytes())
@@ -175,7 +175,7 @@ def test_a_pickle_in_place_of_the_graph_runs_nothing(tmp_path: Path) -> None:
     """Planted with a digest that fits, as whoever can write the cache would do it."""
     import torch
 
-    from ablate.data.graph import load_graph
+    from ablate.workloads.relational.data.graph import load_graph
     from real_parts import TINY
 
     said: list[str] = []
@@ -193,7 +193,7 @@ def test_a_pickle_in_place_of_the_graph_runs_nothing(tmp_path: Path) -> None:
 
 
 def plant_digest(folder: Path) -> None:
-    from ablate.data.graph_cache import file_digest
+    from ablate.workloads.relational.data.graph_cache import file_digest
 
     tensors, description = folder / "tensors.pt", folder / "graph.json"
     meta = json.loads(description.read_text())

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from ablate.core.disk import explain_disk_errors, find_disk_error
 from ablate.core.errors import DiskError
 from ablate.core.request import EXIT_DISK
+from ablate.files.disk import explain_disk_errors, find_disk_error
 from ablate.records.store import write_json
-from ablate.train.failure import explain_failure
+from ablate.train.observe.environment import explain_failure
 from fault_parts import call_ablate, close_disk, fill, open_disk, write_spec
 from run_parts import read_log
 
@@ -116,7 +116,7 @@ def test_full_while_a_graph_or_a_checkpoint_is_saved(small_disk: Path) -> None:
     """torch wraps what its stream met; the sentence is the same, and no half file is left."""
     import torch
 
-    from ablate.train.checkpoint import Checkpoint, write_checkpoint
+    from ablate.train.parity.checkpoint import Checkpoint, write_checkpoint
 
     fill(small_disk, 4 * PAGE)
     checkpoint = Checkpoint(step=0, weights={"w": torch.zeros(100_000)}, state={})

@@ -15,7 +15,7 @@ from mlflow import MlflowClient
 from pypdf import PdfReader
 from rich.console import Console
 
-from ablate.cli.output import print_error, print_line
+from ablate.cli.terminal import print_error, print_line
 from ablate.core.record import Failure
 from ablate.records.store import read_record, write_record
 from ablate.run.progress import RichProgress
@@ -48,7 +48,7 @@ def apply(recipe, level):
     return replace(recipe, torch_settings={{**recipe.torch_settings, "flush_denormal": level == "on"}})
 """
 WORKLOAD = """\
-from ablate.core.catalog import WorkloadInfo
+from ablate.core.workload import WorkloadInfo
 
 INFO = WorkloadInfo(name="odd/one", title={markup!r}, task="user-churn", metric="roc_auc",
                     metric_unit="#u $v$ <w>", higher_is_better=True, reference_lr=0.005)

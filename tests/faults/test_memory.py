@@ -10,7 +10,7 @@ import pytest
 
 from ablate.run.outcome import RunOutcome
 from ablate.run.progress import SilentProgress
-from ablate.run.study import run_study
+from ablate.run.runner import run_study
 from fault_parts import TRAINER
 from run_parts import make_run, read_statuses
 

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from ablate.analysis.analyze import analyze
-from ablate.analysis.results import Results
+from ablate.analysis.results.study import Results
 from ablate.core.study import Equivalence
 from ablate.design.cells import make_design
 from ablate.figures import deviation, loss_curves

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from ablate.analysis.analyze import analyze
-from ablate.analysis.results import Results
-from ablate.core.paths import StudyPaths
+from ablate.analysis.results.study import Results
 from ablate.core.study import ExplicitCell, Study, WorkloadChoice
 from ablate.design.cells import make_design
 from ablate.figures import arms, loss_curves, style, time_ledger, trials, waterfall
 from ablate.figures.registry import figure_modules
 from ablate.figures.render import draw_svg, render
+from ablate.files.paths import StudyPaths
 from builders import WORKLOADS, make_factors, make_study
 from simulated import fail, make_records, write_study_folder
 from simulated_parity import Arm, from_step, write_parity_trials

@@ -7,7 +7,7 @@ import pytest
 
 from ablate.core.optimization import LAYERS
 from ablate.core.recipe import Recipe, compose_recipe
-from ablate.core.registry import load_kind
+from ablate.plugins.registry import load_kind
 
 MODULES = load_kind("optimizations")
 GUIDE = ("dynamic_shapes", "tensor_lr", "string_keys", "no_cuda_graphs", "sync_free")

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from ablate.analysis.analyze import analyze
-from ablate.analysis.verdicts import flags
-from ablate.core.paths import StudyPaths
+from ablate.analysis.speed.evidence import flags
 from ablate.core.recipe import Recipe
-from ablate.core.registry import load_outside
 from ablate.core.study import ExplicitCell, Factor, Study
-from ablate.data.stream import stream_generator
 from ablate.design.cells import make_design
+from ablate.files.paths import StudyPaths
+from ablate.plugins.registry import load_outside
 from ablate.records.store import read_record
 from ablate.run.progress import SilentProgress
-from ablate.run.study import run_study
-from ablate.train.evidence import batch_sizes
+from ablate.run.runner import run_study
+from ablate.train.observe.compile_watch import batch_sizes
 from ablate.train.session import build_workload
+from ablate.workloads.relational.data.stream import stream_generator
 from builders import make_factors
 from real_parts import tiny_graph, tiny_study
 

@@ -88,7 +88,7 @@ def recipes() -> dict[str, str]:
 
 def test_the_optimization_recipe_loads_and_changes_the_recipe(tmp_path):
     from ablate.core.recipe import Recipe
-    from ablate.core.registry import load_outside
+    from ablate.plugins.registry import load_outside
 
     path = tmp_path / "matmul_precision.py"
     path.write_text(recipes()["mine/matmul_precision.py"])
@@ -98,7 +98,7 @@ def test_the_optimization_recipe_loads_and_changes_the_recipe(tmp_path):
 
 
 def test_the_workload_recipe_loads(tmp_path):
-    from ablate.core.registry import load_outside
+    from ablate.plugins.registry import load_outside
 
     path = tmp_path / "smoothed_churn.py"
     path.write_text(recipes()["mine/smoothed_churn.py"])

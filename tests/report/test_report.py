@@ -11,12 +11,12 @@ import pytest
 from pypdf import PdfReader
 
 from ablate.analysis.analyze import analyze
-from ablate.analysis.results import Results
+from ablate.analysis.results.study import Results
 from ablate.core.errors import StoredDataError
-from ablate.core.paths import StudyPaths
 from ablate.core.study import Claim, ExplicitCell, Study, WorkloadChoice
 from ablate.design.cells import make_design
 from ablate.figures.render import render
+from ablate.files.paths import StudyPaths
 from ablate.report.cells import percent, seconds
 from ablate.report.document import make_document
 from ablate.report.pdf import make_report, printable

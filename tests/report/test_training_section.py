@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ablate.analysis.analyze import analyze
-from ablate.analysis.results import Results
+from ablate.analysis.results.study import Results
 from ablate.core.study import Equivalence, Study
 from ablate.design.cells import make_design
 from ablate.figures.render import render

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ablate.core.cell import PlannedTrial
-from ablate.core.paths import StudyPaths
 from ablate.core.record import CacheState, Status
+from ablate.files.paths import StudyPaths
 from ablate.records.store import write_record
 from ablate.run.compile_cache import STARTED_BY, close_cache, open_cache
 from run_parts import make_record, make_run

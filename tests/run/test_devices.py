@@ -11,7 +11,7 @@ import pytest
 
 from ablate.core.errors import UserError
 from ablate.run.devices import detect_device, pick_device
-from ablate.run.holders import describe_wait, make_holder
+from ablate.run.ledger.lock_owner import describe_wait, make_holder
 
 
 class FakeNvmlError(Exception):

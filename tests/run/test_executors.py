@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from ablate.core.errors import UserError
-from ablate.core.paths import StudyPaths
-from ablate.run.coordinate import coordinate
-from ablate.run.executors import Crew, ExecutorName, Workers, _check_database, start_workers
+from ablate.files.paths import StudyPaths
+from ablate.run.executors.coordinate import coordinate
+from ablate.run.executors.executors import Crew, ExecutorName, Workers, _check_database, start_workers
 from ablate.run.outcome import RunOutcome
 from ablate.run.progress import SilentProgress
 from run_parts import HERE, Notes, make_run, read_log, wait_until

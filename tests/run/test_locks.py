@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ablate.core.errors import UserError
+from ablate.files.locks import FileLock
 from ablate.run.devices import cpu_device
-from ablate.run.locks import FileLock
 from run_parts import assert_one_at_a_time, drive, read_log
 
 

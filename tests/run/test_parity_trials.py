@@ -18,14 +18,14 @@ from ablate.core.record import TrialRecord
 from ablate.core.request import TrialRequest
 from ablate.core.study import Equivalence
 from ablate.records.store import read_design, read_json, read_record, write_record
-from ablate.run.again import train_again
 from ablate.run.compile_cache import close_cache, open_cache
-from ablate.run.journal import JournalStore
-from ablate.run.ledger import Claim, Held, Ledger
+from ablate.run.ledger.journal import JournalStore
+from ablate.run.ledger.ledger import Claim, Held, Ledger
 from ablate.run.outcome import RunOutcome
+from ablate.run.plan.recipes import compose_recipes, for_parity
 from ablate.run.progress import PlainProgress, SilentProgress
-from ablate.run.recipes import compose_recipes, for_parity
-from ablate.run.study import run_study
+from ablate.run.rerun import train_again
+from ablate.run.runner import run_study
 from builders import make_factors, make_workloads
 from run_parts import (
     FAKE_COMMAND,

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from ablate.run.progress import PlainProgress, RichProgress
-from ablate.run.study import run_study
+from ablate.run.runner import run_study
 from run_parts import FAKE_COMMAND, make_run
 
 

@@ -18,21 +18,19 @@ from optuna.trial import TrialState
 
 from ablate.core.cell import PlannedTrial
 from ablate.core.errors import UserError
-from ablate.core.paths import StudyPaths
 from ablate.core.recipe import Recipe
 from ablate.core.request import TrialRequest
+from ablate.files.paths import StudyPaths
 from ablate.records.store import read_record, write_json, write_record
-from ablate.run.coordinate import coordinate
-from ablate.run.devices import Device, cpu_device
-from ablate.run.holders import describe_holder
-from ablate.run.journal import open_journal
-from ablate.run.ledger import Claim, Foreign, Held, Ledger
-from ablate.run.planning import trial_states
+from ablate.run.devices import Device, cpu_device, describe_difference, describe_worker, kind_of_wish, take_seat
+from ablate.run.executors.coordinate import coordinate
+from ablate.run.ledger.journal import open_journal
+from ablate.run.ledger.ledger import Claim, Foreign, Held, Ledger
+from ablate.run.ledger.lock_owner import describe_holder
+from ablate.run.plan.plan import trial_states
+from ablate.run.process.parent_death import tie
 from ablate.run.progress import SilentProgress
-from ablate.run.seats import kind_of_wish, take_seat
-from ablate.run.study import run_study
-from ablate.run.tied import tie
-from ablate.run.worker import describe_difference, describe_worker
+from ablate.run.runner import run_study
 from builders import make_workloads
 from run_parts import (
     FAKE_COMMAND,

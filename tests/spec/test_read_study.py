@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from ablate.core.errors import UserError
-from ablate.core.registry import make_catalog
 from ablate.core.serialize import from_dict, to_dict
 from ablate.core.study import Claim, DataSource, Equivalence, ExplicitCell, Study, Timing, Training
 from ablate.design.cells import make_design
+from ablate.plugins.catalog import make_catalog
 from ablate.spec.reader import read_study
 from builders import OPTIMIZATIONS, WORKLOADS, make_catalog_of_builtins
 
@@ -31,7 +31,7 @@ def apply(recipe, level):
     return recipe
 """
 OUTSIDE_WORKLOAD = """\
-from ablate.core.catalog import WorkloadInfo
+from ablate.core.workload import WorkloadInfo
 
 INFO = WorkloadInfo(
     name="my/churn", title="my churn", task="user-churn", metric="roc_auc", metric_unit="AUROC (0..1)",

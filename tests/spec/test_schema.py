@@ -2,8 +2,7 @@
 
 import json
 
-from ablate.spec.models import SpecFile
-from ablate.spec.schema import json_schema
+from ablate.spec.models import SpecFile, json_schema
 
 
 def test_the_schema_has_every_key_with_words_for_people():

@@ -10,11 +10,9 @@ from typing import Any
 
 import pytest
 
-from ablate.core.catalog import WorkloadInfo
 from ablate.core.cell import Design, PlannedTrial
 from ablate.core.evidence import Evidence
 from ablate.core.optimization import OptimizationInfo
-from ablate.core.paths import StudyPaths
 from ablate.core.record import DataStamp, Identity, Metric, Times, TrialRecord
 from ablate.core.study import (
     DataSource,
@@ -27,7 +25,9 @@ from ablate.core.study import (
     Training,
     WorkloadChoice,
 )
+from ablate.core.workload import WorkloadInfo
 from ablate.design.cells import make_design
+from ablate.files.paths import StudyPaths
 from ablate.records.store import write_json, write_record, write_series
 
 NUM_STEPS = 6

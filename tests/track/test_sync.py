@@ -232,7 +232,7 @@ def test_a_trashed_experiment_says_how_to_restore_it(on_disk, store_uri):
 
 
 def test_no_study_is_the_users_error(tmp_path):
-    from ablate.core.paths import StudyPaths
+    from ablate.files.paths import StudyPaths
 
     with pytest.raises(UserError, match="ablate run"):
         sync_study(StudyPaths.of("nothing", runs=tmp_path, reports=tmp_path))

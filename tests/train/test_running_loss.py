@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ablate.core.recipe import Recipe
-from ablate.train.audit import audit_step
+from ablate.train.observe.sync_audit import audit_step
 from ablate.train.running_loss import LossAndMetric, OnDeviceLoss, ReadingLoss, ValidatingLoss, make_running_loss
 
 CPU = torch.device("cpu")

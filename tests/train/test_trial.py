@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from ablate.analysis.verdicts import flags
+from ablate.analysis.speed.evidence import flags
 from ablate.core.recipe import Recipe
 from ablate.core.request import TrialRequest
 from ablate.core.serialize import to_dict

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from ablate.core.recipe import Recipe
-from ablate.core.registry import make_catalog
-from ablate.data.stream import stream_generator
+from ablate.plugins.catalog import make_catalog
 from ablate.train.session import build_workload
+from ablate.workloads.relational.data.stream import stream_generator
 from real_parts import tiny_graph, tiny_study
 
 NAMES = sorted(make_catalog().workloads)

@@ -1,0 +1,121 @@
+"""Times of trials -> where the horizon of each arm goes, and after how many epochs `full` has paid back its start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Literal
+
+from ablate.analysis.results.study import RESPONSES, BreakEven, LedgerBar, Response
+from ablate.analysis.speed.arms import named_keys
+from ablate.analysis.trials.comparable import WorkloadTrials
+from ablate.analysis.trials.responses import CACHE_OF, LogTimes
+from ablate.core.cell import Design
+from ablate.core.record import Times
+
+Cache = Literal["cold", "warm"]
+CACHES: Mapping[str, Cache] = {"horizon_cold": "cold", "horizon_warm": "warm"}
+
+
+def make_ledger(design: Design, trials: WorkloadTrials, responses: Mapping[Response, LogTimes]) -> list[LedgerBar]:
+    """Split the horizon of every named cell into compilation, waiting for batches, and the rest (training).
+
+    The wait of the horizon is the measured wait per steady epoch times `horizon_epochs`, plus what the other epochs
+    waited beyond that.
+    """
+    bars = []
+    for response in RESPONSES[1:]:
+        if response not in responses or trials.not_comparable:
+            continue
+        for key, (_, names) in named_keys(design).items():
+            every = _times(trials, responses[response], key)
+            if every:
+                bars.append(_bar(trials.workload, names[0], CACHES[response], every))
+    return bars
+
+
+def make_break_even(design: Design, trials: WorkloadTrials, responses: Mapping[Response, LogTimes]) -> list[BreakEven]:
+    """Compare `full` with `eager`: extra start-up time over time saved per steady epoch, cold and warm."""
+    keys = {name: key for key, (_, names) in named_keys(design).items() for name in names}
+    if "eager" not in keys or "full" not in keys or trials.not_comparable:
+        return []
+    found = []
+    for response in RESPONSES[1:]:
+        if response not in responses:
+            continue
+        eager = _times(trials, responses[response], keys["eager"])
+        full = _times(trials, responses[response], keys["full"])
+        blocks = eager.keys() & full.keys()
+        if blocks:
+            startup = median(_startup(full[b]) - _startup(eager[b]) for b in blocks)
+            saving = median(_steady(eager[b]) - _steady(full[b]) for b in blocks)
+            found.append(break_even(trials.workload, CACHES[response], startup, saving))
+    return found
+
+
+def break_even(workload: str, cache: Cache, startup_difference_s: float, saving_per_epoch_s: float) -> BreakEven:
+    """Number of epochs after which the saving has paid for the start.
+
+    Args:
+        startup_difference_s: Start-up time of `full` minus that of `eager`, seconds.
+        saving_per_epoch_s: Steady epoch of `eager` minus that of `full`, seconds; not positive = never.
+    """
+    verdict: Literal["after", "at once", "never"]
+    epochs: float | None
+    if saving_per_epoch_s <= 0:
+        verdict, epochs = "never", None
+    elif startup_difference_s <= 0:
+        verdict, epochs = "at once", 0.0
+    else:
+        verdict, epochs = "after", startup_difference_s / saving_per_epoch_s
+    return BreakEven(
+        workload=workload,
+        cache=cache,
+        verdict=verdict,
+        epochs=epochs,
+        startup_difference_s=startup_difference_s,
+        saving_per_epoch_s=saving_per_epoch_s,
+    )
+
+
+def horizon_parts(times: Times) -> tuple[float, float, float]:
+    """Compile, loader wait and training seconds of one trial's horizon; they add up to `horizon_s`."""
+    horizon = times.horizon_s or 0.0
+    compiling = min(max(times.compile_s, 0.0), horizon)
+    waits = times.loader_wait_s
+    steady = [waits[e] for e in times.steady_epochs if e < len(waits)]
+    per_epoch = median(steady) if steady else 0.0
+    extra = sum(wait - per_epoch for e, wait in enumerate(waits) if e not in times.steady_epochs)
+    waiting = min(max(times.horizon_epochs * per_epoch + extra, 0.0), horizon - compiling)
+    return compiling, waiting, horizon - compiling - waiting
+
+
+def _bar(workload: str, arm: str, cache: Cache, every: Mapping[int, Times]) -> LedgerBar:
+    parts: Sequence[tuple[float, float, float]] = [horizon_parts(times) for times in every.values()]
+    compiling, waiting, training = (median(part[index] for part in parts) for index in range(3))
+    return LedgerBar(
+        workload=workload,
+        arm=arm,
+        cache=cache,
+        horizon_s=compiling + waiting + training,
+        compile_s=compiling,
+        loader_wait_s=waiting,
+        training_s=training,
+    )
+
+
+def _times(trials: WorkloadTrials, log: LogTimes, key: str) -> dict[int, Times]:
+    assert log.response in CACHE_OF
+    return {
+        block: trials.usable[block, key].record.times  # type: ignore[misc]
+        for block, values in log.values.items()
+        if key in values
+    }
+
+
+def _startup(times: Times) -> float:
+    return times.startup_s or 0.0
+
+
+def _steady(times: Times) -> float:
+    return times.steady_s or 0.0

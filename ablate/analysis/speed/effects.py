@@ -1,0 +1,207 @@
+"""Contrasts and log times -> effects with intervals, and the check that they add up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from ablate.analysis.results.study import Effect, EvidenceVerdict, Identity
+from ablate.analysis.statistics.engine import LEVEL, SEQUENTIAL_LEVEL, contrast_values, weight_matrix
+from ablate.analysis.statistics.inference import estimate, holm
+from ablate.analysis.trials.comparable import WorkloadTrials
+from ablate.analysis.trials.responses import LogTimes
+from ablate.core.contrast import Contrast, ContrastKind, Refusal
+from ablate.core.study import Study
+from ablate.design.contrasts import layers_of
+
+FAMILIES: tuple[ContrastKind, ...] = (
+    "optimization",
+    "layer",
+    "interaction",
+    "moebius",
+    "leave-one-out",
+    "add-one-in",
+    "ladder",
+    "level",
+    "eager-optimization",
+)
+OVER: tuple[Literal["optimization", "layer"], ...] = ("optimization", "layer")
+CLAIM_LEVEL = 0.05
+
+
+def block_values(contrast: Contrast, times: LogTimes) -> dict[int, float]:
+    """`sum_c w_c * y[c, b]` in every block that has all the cells it needs."""
+    keys = list(contrast.weights)
+    blocks = [block for block, values in times.values.items() if all(key in values for key in keys)]
+    if not blocks:
+        return {}
+    log_time_CB = np.array([[times.values[block][key] for block in blocks] for key in keys])
+    values_B = contrast_values(weight_matrix([contrast.weights], keys), log_time_CB)[0]
+    return {block: float(value) for block, value in zip(blocks, values_B, strict=True)}
+
+
+def make_effect(
+    contrast: Contrast, trials: WorkloadTrials, times: LogTimes, *, family: int = 1, level: float = LEVEL
+) -> Effect:
+    """Evaluate one contrast for one response.
+
+    Args:
+        contrast: Weights on effective keys; empty = inert.
+        trials: Names of missing trials come from here.
+        times: The response.
+        family: Size of the family that the simultaneous interval covers.
+        level: Coverage that the intervals are computed for.
+    """
+    bare = Effect(
+        workload=trials.workload,
+        response=times.response,
+        kind=contrast.kind,
+        subject=contrast.subject,
+        num_weights=len(contrast.weights),
+        assumes=contrast.assumes,
+    )
+    if not contrast.weights:
+        return replace(bare, inert=contrast.why_inert or "inert")
+    if trials.not_comparable:
+        return replace(bare, refused=f"not comparable: {trials.not_comparable}")
+    values = block_values(contrast, times)
+    dropped = tuple(_why_dropped(contrast, trials, times, block) for block in times.blocks if block not in values)
+    if not values:
+        return replace(bare, refused="no block has every trial it needs: " + "; ".join(dropped), dropped=dropped)
+    return replace(
+        bare, estimate=estimate(list(values.values()), list(values), family=family, level=level), dropped=dropped
+    )
+
+
+def make_effects(
+    contrasts: Sequence[Contrast],
+    refusals: Sequence[Refusal],
+    trials: WorkloadTrials,
+    times: LogTimes,
+    evidence: Mapping[str, EvidenceVerdict],
+    study: Study,
+) -> list[Effect]:
+    """Evaluate every contrast of a design for one workload and response.
+
+    Args:
+        evidence: Verdict per optimization: what does not bite is not claimed.
+    """
+    sizes = {kind: sum(1 for c in contrasts if c.kind == kind and c.weights) for kind in FAMILIES}
+    level = SEQUENTIAL_LEVEL if study.sequential else LEVEL
+    effects = [make_effect(c, trials, times, family=sizes.get(c.kind, 1), level=level) for c in contrasts]
+    effects += [
+        Effect(
+            workload=trials.workload,
+            response=times.response,
+            kind=refusal.kind,
+            subject=refusal.subject,
+            refused="this design lacks " + ", ".join(refusal.missing),
+        )
+        for refusal in refusals
+    ]
+    total = next((e for e in effects if e.kind == "total"), None)
+    biting = _biting(study, evidence)
+    primary = _primary_kinds(effects)
+    return [_with_claim(_with_share(e, total), biting, primary) for e in _adjusted(effects)]
+
+
+def make_identities(effects: Iterable[Effect]) -> list[Identity]:
+    """Check per block that compile term and attribution add up to the total, for optimizations and for layers."""
+    by_place: dict[tuple[str, str], list[Effect]] = {}
+    for effect in effects:
+        by_place.setdefault((effect.workload, effect.response), []).append(effect)
+    found = []
+    for group in by_place.values():
+        for over in OVER:
+            identity = _identity(group, over)
+            if identity is not None:
+                found.append(identity)
+    return found
+
+
+def common_blocks(effects: Iterable[Effect]) -> tuple[int, ...]:
+    """Blocks in which every given effect that has an estimate was measured."""
+    sets = [set(e.estimate.blocks) for e in effects if e.estimate is not None]
+    return tuple(sorted(set.intersection(*sets))) if sets else ()
+
+
+def _identity(group: list[Effect], over: Literal["optimization", "layer"]) -> Identity | None:
+    total = next((e for e in group if e.kind == "total" and e.estimate), None)
+    compiled = next((e for e in group if e.kind == "compile" and e.estimate), None)
+    parts = [e for e in group if e.kind == over]
+    if total is None or compiled is None or not parts or any(e.refused for e in parts):
+        return None
+    lack = [e for e in group if e.kind == "lack-of-fit"]
+    if any(e.refused for e in lack):
+        return None
+    measured = [compiled, *(e for e in (*parts, *lack) if e.estimate)]
+    blocks = common_blocks([total, *measured])
+    if not blocks:
+        return None
+    residual = max(abs(_at(total, block) - sum(_at(e, block) for e in measured)) for block in blocks)
+    return Identity(
+        workload=total.workload, response=total.response, over=over, num_blocks=len(blocks), residual=residual
+    )
+
+
+def _at(effect: Effect, block: int) -> float:
+    assert effect.estimate is not None
+    return effect.estimate.per_block[effect.estimate.blocks.index(block)]
+
+
+def _why_dropped(contrast: Contrast, trials: WorkloadTrials, times: LogTimes, block: int) -> str:
+    missing = [key for key in contrast.weights if key not in times.values[block]]
+    reasons = [times.absent.get((block, key)) or trials.why_absent(block, key) for key in missing]
+    more = f" and {len(reasons) - 3} more" if len(reasons) > 3 else ""
+    return "; ".join(reasons[:3]) + more
+
+
+def _adjusted(effects: list[Effect]) -> list[Effect]:
+    """Replace raw p-values by Holm-adjusted ones inside each family."""
+    result = list(effects)
+    for kind in FAMILIES:
+        family = [
+            (index, e.estimate)
+            for index, e in enumerate(effects)
+            if e.kind == kind and e.estimate is not None and e.estimate.p_holm is not None
+        ]
+        adjusted = holm([est.p_holm or 0.0 for _, est in family])
+        for (index, est), p_holm in zip(family, adjusted, strict=True):
+            result[index] = replace(effects[index], estimate=replace(est, p_holm=p_holm))
+    return result
+
+
+def _with_share(effect: Effect, total: Effect | None) -> Effect:
+    whole = total.estimate if total else None
+    if effect.kind not in ("compile", "optimization", "layer") or effect.estimate is None or whole is None:
+        return effect
+    if whole.grade != "full" or not whole.excludes_one or whole.effect == 0:
+        return effect
+    return replace(effect, share=effect.estimate.effect / whole.effect)
+
+
+def _with_claim(effect: Effect, biting: set[tuple[str, str]], primary: tuple[ContrastKind, ...]) -> Effect:
+    est = effect.estimate
+    if effect.kind not in primary or est is None or est.grade != "full":
+        return effect
+    if est.p_holm is None or est.p_holm >= CLAIM_LEVEL:
+        return effect
+    kind = "layer" if effect.kind == "layer" else "optimization"
+    bites = effect.kind in ("total", "compile") or (kind, effect.subject) in biting
+    return replace(effect, claimed=bites)
+
+
+def _primary_kinds(effects: Sequence[Effect]) -> tuple[ContrastKind, ...]:
+    """The kinds that may be claimed: one family per question, the Shapley values where the design has them."""
+    families: tuple[ContrastKind, ...] = ("optimization", "leave-one-out", "add-one-in", "ladder")
+    measured = [kind for kind in families if any(e.kind == kind and e.estimate for e in effects)]
+    return ("total", "compile", "layer", *measured[:1])
+
+
+def _biting(study: Study, evidence: Mapping[str, EvidenceVerdict]) -> set[tuple[str, str]]:
+    names = {name for name, verdict in evidence.items() if verdict.verdict == "bites"}
+    layers = {layer for layer, members in layers_of(study.varying).items() if members & names}
+    return {("optimization", name) for name in names} | {("layer", layer) for layer in layers}

@@ -1,0 +1,201 @@
+"""Evidence of trials -> for each optimization, whether switching it changed what it declared beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from ablate.analysis.results.study import EvidenceVerdict, EvidenceWord, ExpectationResult
+from ablate.analysis.speed.recompilations import describe_sizes
+from ablate.analysis.trials.comparable import Trial, WorkloadTrials
+from ablate.core.cell import Design, DesignedCell
+from ablate.core.contrast import Contrast
+from ablate.core.evidence import CompileEvent, LimitHit
+from ablate.core.optimization import Expectation
+from ablate.core.record import TrialRecord
+from ablate.core.study import Factor, Study
+
+DEVICE_ONLY = ("syncs_per_step",)
+NOISY = ("compile_s",)
+NOISE_RATIO = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """Two effective keys that differ only in one optimization."""
+
+    off: str
+    on: str
+
+
+def pairs_of(study: Study, design: Design, name: str) -> tuple[Pair, ...]:
+    """Find the pairs of cells that differ only in the named optimization (off and on level)."""
+    factor = next(f for f in study.factors if f.name == name)
+    by_rest: dict[tuple[str, int, tuple[tuple[str, str], ...]], dict[str, str]] = {}
+    for designed in design.cells:
+        cell = designed.cell
+        rest = tuple(sorted((n, level) for n, level in _acting_levels(designed).items() if n != name))
+        levels = by_rest.setdefault((cell.execution, cell.repeat, rest), {})
+        levels.setdefault(cell.levels.get(name, factor.off), designed.effective_key)
+    found = [
+        Pair(off=levels[factor.off], on=levels[factor.on])
+        for levels in by_rest.values()
+        if factor.off in levels and factor.on in levels
+    ]
+    return tuple(pair for pair in found if pair.off != pair.on)
+
+
+def naive_and_full(design: Design) -> tuple[Pair, ...]:
+    """The one pair of an arms-only design, in which every optimization is switched at once.
+
+    Each optimization declares a counter of its own, so the pair still says which of them did anything.
+    """
+    keys = {arm: cell.effective_key for cell in design.cells for arm in cell.arms}
+    if "naive" not in keys or "full" not in keys or keys["naive"] == keys["full"]:
+        return ()
+    return (Pair(off=keys["naive"], on=keys["full"]),)
+
+
+def make_verdicts(
+    study: Study, design: Design, contrasts: Iterable[Contrast], trials: WorkloadTrials
+) -> list[EvidenceVerdict]:
+    """Judge every varying optimization in one workload.
+
+    Args:
+        contrasts: Where the compiled cells make an optimization inert, its contrasts say why.
+        trials: Evidence is compared only between trials of one block.
+    """
+    why_inert = {c.subject: c.why_inert for c in contrasts if c.why_inert and c.kind == "optimization"}
+    return [_verdict(study, design, factor, why_inert.get(factor.name), trials) for factor in study.varying]
+
+
+def flags(record: TrialRecord) -> tuple[str, ...]:
+    """What a reader must know about a trial: it left the compiler, or it never became steady."""
+    found = []
+    if record.identity.execution == "compiled":
+        first: dict[str, LimitHit | CompileEvent] = {}
+        gave_up: list[LimitHit | CompileEvent] = [*record.evidence.limit_hits]
+        gave_up += [event for event in record.evidence.events if event.failure]
+        for end in sorted(gave_up, key=lambda end: end.step):
+            first.setdefault(end.function, end)
+        found += [_left_compiler(record, end) for end in first.values()]
+        if not first and record.evidence.counters.get("limit_hits", 0) > 0:
+            found.append("not really compiled: the recompile limit was reached")
+    if record.completed and record.times is not None and record.times.steady_s is None:
+        found.append("no steady state")
+    return tuple(found)
+
+
+def _left_compiler(record: TrialRecord, end: LimitHit | CompileEvent) -> str:
+    """Name the function that went on eagerly, since when, and at which sizes of the batch."""
+    text = f"not really compiled: {end.function} eager after step {end.step}"
+    if end.function != "forward" or not end.sizes:
+        return text
+    compiled = [e.sizes for e in record.evidence.events if e.function == "forward" and not e.failure and e.sizes]
+    shown = f"; limit hit by {describe_sizes(end.sizes)}"
+    return text + shown + (f", after kernels for {' | '.join(map(describe_sizes, compiled))}" if compiled else "")
+
+
+def _verdict(
+    study: Study, design: Design, factor: Factor, why_inert: str | None, trials: WorkloadTrials
+) -> EvidenceVerdict:
+    pairs = pairs_of(study, design, factor.name)
+    jointly = not pairs and not why_inert
+    if jointly:
+        pairs = naive_and_full(design)
+    results = tuple(_judge(e, pairs, trials) for e in factor.info.expectations)
+    word, reason = _word(study, factor, why_inert, pairs, results)
+    jointly = jointly and any(result.num_pairs for result in results)
+    if jointly:
+        reason += "; naive against full, where the other optimizations are switched too"
+    return EvidenceVerdict(
+        workload=trials.workload,
+        optimization=factor.name,
+        verdict=word,
+        reason=reason,
+        expectations=results,
+        jointly=jointly,
+    )
+
+
+def _word(
+    study: Study, factor: Factor, why_inert: str | None, pairs: tuple[Pair, ...], results: tuple[ExpectationResult, ...]
+) -> tuple[EvidenceWord, str]:
+    if why_inert and not pairs:
+        return "inert", why_inert
+    if not factor.info.expectations:
+        return "not measured", "the optimization declares nothing that must differ"
+    if not pairs:
+        return "not measured", "no two cells of this design differ only in it"
+    measured = [r for r in results if r.num_pairs]
+    if not measured:
+        names = ", ".join(r.counter for r in results)
+        return "not measured", f"no pair of completed trials has the counter {names}"
+    held = [r for r in measured if holds(r)]
+    if not held:
+        return "vacuous", "; ".join(_unchanged(r) for r in measured)
+    if study.device == "cpu" and all(r.counter in DEVICE_ONLY for r in held):
+        return "structural", "; ".join(map(_changed, held)) + "; on a CPU no device can stall, so no speed is claimed"
+    return "bites", "; ".join(map(_changed, held))
+
+
+def holds(result: ExpectationResult) -> bool:
+    """The counter moved as declared in at least half of the pairs, and more often than the other way."""
+    return 2 * result.num_as_expected >= result.num_pairs > 0 and result.num_as_expected > result.num_opposite
+
+
+def _judge(expectation: Expectation, pairs: tuple[Pair, ...], trials: WorkloadTrials) -> ExpectationResult:
+    values = list(_counter_pairs(expectation.counter, pairs, trials.usable))
+    moves = [_move(expectation.counter, off, on) for off, on in values]
+    wanted = -1 if expectation.direction == "fewer" else 1
+    return ExpectationResult(
+        counter=expectation.counter,
+        direction=expectation.direction,
+        sentence=expectation.sentence,
+        num_pairs=len(values),
+        num_as_expected=moves.count(wanted),
+        num_opposite=moves.count(-wanted),
+        off_mean=sum(off for off, _ in values) / len(values) if values else None,
+        on_mean=sum(on for _, on in values) / len(values) if values else None,
+    )
+
+
+def _counter_pairs(
+    counter: str, pairs: tuple[Pair, ...], usable: Mapping[tuple[int, str], Trial]
+) -> Iterator[tuple[float, float]]:
+    for block in sorted({block for block, _ in usable}):
+        for pair in pairs:
+            off, on = usable.get((block, pair.off)), usable.get((block, pair.on))
+            if off is None or on is None:
+                continue
+            before = off.record.evidence.counters.get(counter)
+            after = on.record.evidence.counters.get(counter)
+            if before is not None and after is not None:
+                yield before, after
+
+
+def _move(counter: str, off: float, on: float) -> int:
+    """-1, 0 or 1: which way a counter moved; one that is a time must move by more than a tenth."""
+    tolerance = NOISE_RATIO * abs(off) if counter in NOISY else 0.0
+    return 0 if abs(on - off) <= tolerance else 1 if on > off else -1
+
+
+def _changed(result: ExpectationResult) -> str:
+    return (
+        f"{result.counter} {_number(result.off_mean)} off, {_number(result.on_mean)} on "
+        f"({result.num_as_expected} of {result.num_pairs} pairs as declared)"
+    )
+
+
+def _unchanged(result: ExpectationResult) -> str:
+    if not result.num_as_expected and not result.num_opposite:
+        return f"{result.counter} is {_number(result.off_mean)} off and on in all {result.num_pairs} pairs"
+    return _changed(result)
+
+
+def _number(value: float | None) -> str:
+    return "not measured" if value is None else f"{value:.4g}"
+
+
+def _acting_levels(designed: DesignedCell) -> dict[str, str]:
+    return {name: level for name, level in designed.cell.levels.items() if name not in designed.inert}

@@ -1,0 +1,242 @@
+"""Parity and timed trials of a workload -> did an arm or optimization change the training, with what is behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ablate.analysis.results.training import Agreement, Deviation, MarginRow, TrainingVerdict, Untested, WindowRow
+from ablate.analysis.speed.evidence import flags
+from ablate.analysis.training.curves import read_losses
+from ablate.analysis.training.margin_tests import NO_MARGIN, Losses, Subject, margin_rows, optimization_weights
+from ablate.analysis.training.predictions import parity_agreement, timed_agreement
+from ablate.analysis.training.verdicts import judge_training
+from ablate.analysis.training.windows import compare_windows, full_and_without
+from ablate.analysis.trials.comparable import Trial, WorkloadTrials
+from ablate.analysis.trials.parity import ParityBlock, select_parity
+from ablate.core.cell import Design, DesignedCell
+from ablate.core.study import Study
+from ablate.design.lattice import Lattice
+from ablate.design.trials import resolve_windows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """Everything about the training of one workload."""
+
+    verdicts: tuple[TrainingVerdict, ...]
+    windows: tuple[WindowRow, ...]
+    margins: tuple[MarginRow, ...]
+    deviations: tuple[Deviation, ...]
+    agreement: tuple[Agreement, ...]
+    untested: tuple[Untested, ...]
+
+
+def make_training(
+    study: Study, design: Design, trials: WorkloadTrials, records: Iterable[Trial], losses: Losses
+) -> Training:
+    """Judge every arm against eager, and every varying optimization.
+
+    Args:
+        study: Margins, windows and what optimizations declare.
+        design: The cells that have names, and the planned parity trials.
+        trials: The timed trials of one workload.
+        records: Every record found; its parity trials are picked out.
+        losses: Loss per step of the usable timed trials, by block and effective key.
+    """
+    arms = _arms(design, trials.workload)
+    names = {key: cell.name for key, cell in arms.items()}
+    eager = next((key for key, cell in arms.items() if "eager" in cell.arms), "")
+    lattice = Lattice.of(study, design)
+    blocks = select_parity(study, design, trials.workload, records)
+    windows, deviations = compare_windows(study, blocks, lambda key: names.get(key, key))
+    compared = losses if not trials.not_comparable else {}
+    margins = margin_rows(study, trials, compared, _subjects(names, eager, lattice))
+    verdicts = [
+        _flagged(_arm_verdict(study, trials, cell, (key, eager), windows, margins), blocks, [key])
+        for key, cell in arms.items()
+        if key != eager
+    ]
+    verdicts += [
+        _flagged(
+            _optimization_verdict(
+                study, trials, lattice, name, windows, margins, has_parity=bool(blocks),
+                is_deterministic=bool(blocks) and all(block.is_deterministic for block in blocks),
+            ),
+            blocks,
+            full_and_without(study, name) or (),
+        )
+        for name in lattice.names
+    ]  # fmt: skip
+    silent = [w for w in windows if w.side == "arm" and w.outcome == "says nothing"]
+    agreement = [
+        *parity_agreement(
+            study, blocks, lambda key: names.get(key, key), {(w.block, w.subject, w.window): w.note for w in silent}
+        ),
+        *(timed_agreement(study, trials, eager, names) if not trials.not_comparable else ()),
+    ]
+    return Training(
+        verdicts=tuple(verdicts),
+        windows=tuple(windows),
+        margins=tuple(margins),
+        deviations=tuple(deviations),
+        agreement=tuple(agreement),
+        untested=tuple(
+            Untested(workload=trials.workload, text=text)
+            for text in _untested(study, design, trials, blocks, margins, agreement)
+        ),
+    )
+
+
+def _arms(design: Design, workload: str) -> dict[str, DesignedCell]:
+    """Cells by effective key that are compared with eager: those with a name, and those with a parity trial."""
+    cells = [cell for cell in design.cells if cell.arms and not cell.cell.repeat]
+    cells += [trial.cell for trial in design.parity if trial.workload == workload]
+    found: dict[str, DesignedCell] = {}
+    for cell in cells:
+        found.setdefault(cell.effective_key, cell)
+    return found
+
+
+def _subjects(names: Mapping[str, str], eager: str, lattice: Lattice) -> Iterator[Subject]:
+    for key, name in names.items():
+        if key != eager and eager:
+            yield Subject(side="arm", name=name, weights={key: 1.0, eager: -1.0})
+    for name in lattice.acting:
+        weights = optimization_weights(lattice, name)
+        if weights:
+            yield Subject(side="optimization", name=name, weights=weights)
+
+
+def _arm_verdict(
+    study: Study,
+    trials: WorkloadTrials,
+    cell: DesignedCell,
+    keys: tuple[str, str],
+    windows: Sequence[WindowRow],
+    margins: Sequence[MarginRow],
+) -> TrainingVerdict:
+    numerics = {f.name: f.info.numerics for f in study.factors}
+    acting = [name for name in cell.on if name not in cell.inert]
+    return judge_training(
+        TrainingVerdict(workload=trials.workload, side="arm", subject=cell.name, verdict="not tested"),
+        [w for w in windows if (w.side, w.subject) == ("arm", cell.name)],
+        [m for m in margins if (m.side, m.subject) == ("arm", cell.name)],
+        lost=_lost(trials, [keys]),
+        changes_training=[name for name in acting if numerics[name] == "training"],
+    )
+
+
+def _optimization_verdict(
+    study: Study,
+    trials: WorkloadTrials,
+    lattice: Lattice,
+    name: str,
+    windows: Sequence[WindowRow],
+    margins: Sequence[MarginRow],
+    *,
+    has_parity: bool,
+    is_deterministic: bool,
+) -> TrainingVerdict:
+    info = next(f.info for f in study.factors if f.name == name)
+    blank = TrainingVerdict(
+        workload=trials.workload, side="optimization", subject=name, verdict="not tested", numerics=info.numerics
+    )
+    pairs = [
+        (key, lattice.compiled[subset - {name}])
+        for subset, key in lattice.compiled.items()
+        if name in subset and subset - {name} in lattice.compiled
+    ]
+    if full_and_without(study, name) is None:
+        reason = lattice.why_inert.get(name, "it cannot act here")
+        return replace(blank, reason=f"inert: {reason}")
+    own = [w for w in windows if (w.side, w.subject) == ("optimization", name)]
+    found = judge_training(
+        blank,
+        own,
+        [m for m in margins if (m.side, m.subject) == ("optimization", name)],
+        lost=_lost(trials, [pair for on, off in pairs for pair in ((on, off), (off, on))]),
+        changes_training=[name] if info.numerics == "training" else [],
+        is_deterministic=is_deterministic,
+    )
+    if own or not has_parity:
+        return found
+    gap = f"no parity trials of full and of without-{name} were planned"
+    return replace(found, gaps=(gap, *found.gaps), reason=found.reason if found.tier is not None else gap)
+
+
+def _flagged(found: TrainingVerdict, blocks: Sequence[ParityBlock], keys: Iterable[str]) -> TrainingVerdict:
+    """Add what a reader must know about the parity trials behind a verdict: one may not be really compiled."""
+    told = [
+        f"{block.planned[key].cell.name} in its parity trial of block {block.block}: {flag}"
+        for key in keys
+        for block in blocks
+        if key in block.trials
+        for flag in flags(block.trials[key].record)
+    ]
+    return replace(found, gaps=(*found.gaps, *told))
+
+
+def _lost(trials: WorkloadTrials, pairs: Iterable[tuple[str, str]]) -> str:
+    """The first timed trial whose loss became infinite while that of its partner did not, in words."""
+    if trials.not_comparable:
+        return ""
+    for block in trials.blocks:
+        for key, partner in pairs:
+            ended = trials.ended.get((block, key))
+            if ended is None or ended.record.status != "non-finite" or (block, partner) not in trials.usable:
+                continue
+            bad = np.flatnonzero(~np.isfinite(read_losses(ended.folder)))
+            step = f" at step {bad[0]}" if len(bad) else ""
+            name, other = trials.name_of(key), trials.name_of(partner)
+            return f"the loss of the timed trial of {name} is not finite{step} (block {block}), that of {other} is"
+    return ""
+
+
+def _untested(
+    study: Study,
+    design: Design,
+    trials: WorkloadTrials,
+    blocks: Sequence[ParityBlock],
+    margins: Sequence[MarginRow],
+    agreement: Sequence[Agreement],
+) -> Iterator[str]:
+    """What this study leaves open about the training of a workload, and why."""
+    equivalence = study.equivalence
+    if not blocks:
+        why = (
+            "parity trials are off in the spec (equivalence: off)"
+            if equivalence.parity == "off"
+            else "this study was planned before there were parity trials; `ablate run SPEC` adds them"
+        )
+        yield f"Rounding step by step (tiers 0 and 1): {why}, so only the losses of timed trials are compared."
+    else:
+        yield from _untested_windows(study, blocks)
+        if any(block.reference in block.trials and not block.is_deterministic for block in blocks):
+            yield "Bitwise equality (tier 0): two eager runs are not bitwise equal here, so the envelope is the test."
+    if trials.not_comparable:
+        yield f"Losses of timed trials (tier 2): {trials.not_comparable}."
+    elif any(m.note.startswith(NO_MARGIN) and m.quantity != "validation metric" for m in margins):
+        yield f"Losses of timed trials against a margin (tier 2): {NO_MARGIN}."
+    if any(m.stated == "after the fact" for m in margins):
+        yield "The margin was not in the spec when the trials ran: verdicts that rest on it are stated after the fact."
+    if {m.num_blocks for m in margins} == {1}:
+        yield "Losses of timed trials (tier 2): one block has no interval; more blocks are needed."
+    if not agreement:
+        yield "Agreement of predictions: no trial of eager and of another arm recorded any."
+
+
+def _untested_windows(study: Study, blocks: Sequence[ParityBlock]) -> Iterator[str]:
+    num_steps = study.timing.epochs * study.timing.steps_per_epoch
+    planned = {window for block in blocks for trial in block.planned.values() for window in trial.windows}
+    missing = [w for w in resolve_windows(study.equivalence, num_steps) if w not in planned]
+    parts = [f"windows from step {', '.join(map(str, missing))}"] if missing else []
+    if len(blocks) < study.blocks:
+        parts.append(f"blocks other than {', '.join(str(block.block) for block in blocks)}")
+    if parts:
+        yield (
+            f"Rounding step by step (tiers 0 and 1) in {' and '.join(parts)}: `equivalence: default` tests the first "
+            "window of the first block; `equivalence: all` tests every one."
+        )

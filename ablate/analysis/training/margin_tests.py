@@ -1,0 +1,176 @@
+"""Losses and metrics of timed trials -> tier 2: paired over blocks, against the margin that the spec stated.
+
+Legend: B blocks, N bins of steps, T steps. The dropout masks of timed trials are not aligned, which is noise here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from ablate.analysis.results.training import MarginRow, Side
+from ablate.analysis.statistics.engine import Array
+from ablate.analysis.statistics.inference import FEWEST_BLOCKS
+from ablate.analysis.statistics.tost import (
+    MarginTest,
+    bin_losses,
+    curve_test,
+    margin_test,
+    non_inferiority_test,
+    verdict,
+)
+from ablate.analysis.trials.comparable import WorkloadTrials, mixed_precision
+from ablate.core.record import TrialRecord
+from ablate.core.study import Study
+from ablate.design.fraction import FEWEST_ACTING
+from ablate.design.game import half_fraction, subsets_of
+from ablate.design.lattice import Lattice
+
+Losses = Mapping[tuple[int, str], Array]
+Weights = Mapping[str, float]
+ROUNDING = 1e-13
+NO_MARGIN = "no margin in the spec: run `ablate margins SPEC`"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """What a difference is about: weights on the cells of one block, which sum to 0."""
+
+    side: Side
+    name: str
+    weights: Weights
+
+
+def optimization_weights(lattice: Lattice, name: str) -> Weights:
+    """Weights of the mean of the cells with an optimization on minus the mean of those with it off.
+
+    In a complete or half lattice these are all its cells, which supplies the power; elsewhere the pairs that differ in
+    nothing else. Empty when there is no such pair, or the optimization cannot act.
+    """
+    if name not in lattice.active:
+        return {}
+    half = half_fraction(lattice.acting)
+    is_half = len(lattice.acting) >= FEWEST_ACTING and all(subset in lattice.compiled for subset in half)
+    if lattice.is_complete or is_half:
+        used = list(lattice.compiled) if lattice.is_complete else half  # naive comes on top of a half: unbalanced
+        on = [lattice.compiled[subset] for subset in used if name in subset]
+        off = [lattice.compiled[subset] for subset in used if name not in subset]
+        return {key: 1.0 / len(on) for key in on} | {key: -1.0 / len(off) for key in off}
+    pairs = [
+        (lattice.compiled[subset | {name}], lattice.compiled[subset])
+        for subset in subsets_of(lattice.acting)
+        if name not in subset and subset in lattice.compiled and subset | {name} in lattice.compiled
+    ]
+    return {key: sign / len(pairs) for pair in pairs for key, sign in zip(pair, (1.0, -1.0), strict=True)}
+
+
+def margin_rows(study: Study, trials: WorkloadTrials, losses: Losses, subjects: Iterable[Subject]) -> list[MarginRow]:
+    """Test the final loss, the curve and the validation metric of every subject.
+
+    Args:
+        study: Its margins, by task.
+        trials: Usable timed trials of one workload.
+        losses: Loss per step by block and effective key, shape (T,).
+        subjects: What to test.
+    """
+    task = next(choice.info.task for choice in study.workloads if choice.name == trials.workload)
+    margins = study.equivalence.margin.get(task), study.equivalence.metric_margin.get(task)
+    rows: list[MarginRow] = []
+    for subject in subjects:
+        blocks = [b for b in trials.blocks if all((b, key) in losses for key in subject.weights)]
+        refusal = mixed_precision([trials.usable[block, key] for block in blocks for key in subject.weights])
+        if refusal:
+            rows.append(replace(_blank(trials, subject, blocks, margins[0], "loss"), note=refusal))
+            continue
+        rows += _loss_rows(trials, losses, subject, blocks, margins[0])
+        metric = _metric_row(trials, subject, blocks, margins[1])
+        rows += [metric] if metric is not None else []
+    return rows
+
+
+def _loss_rows(
+    trials: WorkloadTrials, losses: Losses, subject: Subject, blocks: list[int], margin: float | None
+) -> Iterator[MarginRow]:
+    lengths = {len(losses[block, key]) for block in blocks for key in subject.weights}
+    blank = _blank(trials, subject, blocks, margin, "loss")
+    if not blocks:
+        return
+    if len(lengths) > 1:
+        note = f"different number of steps ({min(lengths)} against {max(lengths)})"
+        yield replace(blank, quantity="final loss", verdict="different", note=note)
+        return
+    values_NB = np.array([_binned_difference(losses, block, subject.weights) for block in blocks]).T
+    final_B = values_NB[-1]
+    yield _judged(replace(blank, quantity="final loss"), final_B, lambda: margin_test(final_B, margin))
+    worst = int(np.argmax(np.abs(np.mean(values_NB, axis=1))))
+    row = _judged(replace(blank, quantity="loss curve"), values_NB[worst], lambda: curve_test(values_NB, margin), worst)
+    where = f"bin {worst + 1} of {len(values_NB)} is farthest off"
+    yield replace(row, note="; ".join(filter(None, [where, row.note])))
+
+
+def _binned_difference(losses: Losses, block: int, weights: Weights) -> Array:
+    """Weighted sum of the binned losses of one block, shape (N,); what is left of equal losses by rounding is 0."""
+    parts_CN = np.array([weight * bin_losses(losses[block, key]) for key, weight in weights.items()])
+    total_N = np.sum(parts_CN, axis=0)
+    return np.where(np.abs(total_N) <= ROUNDING * np.sum(np.abs(parts_CN), axis=0), 0.0, total_N)
+
+
+def _metric_row(trials: WorkloadTrials, subject: Subject, blocks: list[int], margin: float | None) -> MarginRow | None:
+    metrics = {(block, key): trials.usable[block, key].record.metric for block in blocks for key in subject.weights}
+    present = [b for b in blocks if all(metrics[b, key] is not None for key in subject.weights)]
+    if not present:
+        return None
+    better_B = np.zeros(len(present))
+    for index, block in enumerate(present):
+        for key, weight in subject.weights.items():
+            metric = metrics[block, key]
+            assert metric is not None
+            better_B[index] += weight * metric.value * (1.0 if metric.higher_is_better else -1.0)
+    blank = _blank(trials, subject, present, margin, "metric")
+    return _judged(
+        replace(blank, quantity="validation metric"), better_B, lambda: non_inferiority_test(better_B, margin)
+    )
+
+
+def _blank(trials: WorkloadTrials, subject: Subject, blocks: list[int], margin: float | None, kind: str) -> MarginRow:
+    records = [trials.usable[block, key].record for block in blocks for key in subject.weights]
+    return MarginRow(
+        workload=trials.workload,
+        side=subject.side,
+        subject=subject.name,
+        quantity="final loss",
+        verdict="inconclusive",
+        difference=None,
+        margin=margin,
+        stated="never" if margin is None else _stated(records, kind, margin),
+        num_blocks=len(blocks),
+    )
+
+
+def _stated(records: list[TrialRecord], kind: str, margin: float) -> Literal["before the trials", "after the fact"]:
+    """Whether every trial ran under this margin."""
+    return "before the trials" if all(r.margins.get(kind) == margin for r in records) else "after the fact"
+
+
+def _judged(row: MarginRow, values_B: Array, test: Callable[[], MarginTest], place: int | None = None) -> MarginRow:
+    """Fill in the numbers of a row, and its verdict where blocks and margin allow one.
+
+    Args:
+        place: Index of the shown bin in a test of many.
+    """
+    row = replace(row, difference=float(np.mean(values_B)))
+    if len(values_B) < 2:
+        return replace(row, note="one block")
+    found = test()
+    mean, half_90, half_95 = (
+        float(array if place is None else array[place]) for array in (found.mean, found.half_90, found.half_95)
+    )
+    row = replace(row, interval_90=(mean - half_90, mean + half_90), interval_95=(mean - half_95, mean + half_95))
+    if row.margin is None:
+        shown = "; the 95 % interval leaves out 0" if bool(found.differs) else ""
+        return replace(row, note=NO_MARGIN + shown)
+    pilot = f"pilot with {len(values_B)} blocks, no claim" if len(values_B) < FEWEST_BLOCKS else ""
+    return replace(row, verdict=verdict(inside=bool(found.inside), differs=bool(found.differs)), note=pilot)

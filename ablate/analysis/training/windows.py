@@ -1,0 +1,207 @@
+"""Parity trials of a workload -> tiers 0 and 1 for every arm and optimization, block and window, and the curves shown.
+
+An arm is compared with eager. An optimization is judged by `full` against `full` without it, in the envelope of eager:
+the two differ in nothing else, and where the optimization promises identical arithmetic they must be bitwise equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from ablate.analysis.results.training import Deviation, Side, WindowRow
+from ablate.analysis.statistics.envelope import FACTOR, FEWEST_TESTED, WindowSeries, WindowTest, compare_window
+from ablate.analysis.trials.parity import ParityBlock, Recorded, read_runs, reruns_of, window_of
+from ablate.core.cell import Cell
+from ablate.core.study import Study
+from ablate.design.cells import compiled_cell, inert_reason
+
+Runs = Mapping[tuple[str, int], Recorded]
+
+
+def full_and_without(study: Study, name: str) -> tuple[str, str] | None:
+    """Effective keys of `full` and of `full` without an optimization; None when they are one (it cannot act)."""
+    every = {f.name for f in study.varying}
+    full, without = (_effective_key(study, compiled_cell(study, on)) for on in (every, every - {name}))
+    return None if full == without else (full, without)
+
+
+def compare_windows(
+    study: Study, blocks: Sequence[ParityBlock], name_of: Callable[[str], str]
+) -> tuple[list[WindowRow], list[Deviation]]:
+    """Compare every arm with eager, and `full` with `full` without each optimization.
+
+    Args:
+        study: Its varying factors are the optimizations.
+        blocks: The parity trials of one workload.
+        name_of: Effective key -> name of the arm.
+
+    Returns:
+        Rows by block, and for each arm and window the curve of the block that came nearest to the limit.
+    """
+    rows: list[WindowRow] = []
+    shown: dict[tuple[str, int], tuple[float, Deviation]] = {}
+    for block in blocks:
+        runs = {key: read_runs(trial) for key, trial in block.trials.items()}
+        for key in block.planned:
+            if key == block.reference:
+                continue
+            for window, row, test in _arm_windows(block, key, name_of(key), runs):
+                rows.append(row)
+                if test is not None:
+                    _keep_worst(shown, row, window, test)
+        for factor in study.varying:
+            keys = full_and_without(study, factor.name)
+            if keys is not None and set(keys) <= set(block.planned):
+                rows += _switch_windows(block, keys, factor.name, runs)
+    return rows, [deviation for _, deviation in shown.values()]
+
+
+def _arm_windows(
+    block: ParityBlock, key: str, name: str, runs: Mapping[str, Runs]
+) -> Iterator[tuple[int, WindowRow, WindowTest | None]]:
+    refusal = block.why_not(key, block.reference)
+    for window in block.planned[key].windows:
+        problem = refusal or _window_problem(block, (key, block.reference), window, runs)
+        if problem:
+            yield window, _nothing(block, "arm", name, window, problem), None
+            continue
+        eager = runs[block.reference]
+        arm = runs[key]["arm", window]
+        test = compare_window(arm.series, eager["eager", window].series, reruns_of(eager, window))
+        yield window, _row(block, ("arm", name), window, (arm.series, name, "eager"), test), test
+
+
+def _switch_windows(
+    block: ParityBlock, keys: tuple[str, str], name: str, runs: Mapping[str, Runs]
+) -> Iterator[WindowRow]:
+    full, without = keys
+    refusal = next(
+        (
+            text
+            for a, b in ((full, block.reference), (without, block.reference), (full, without))
+            if (text := block.why_not(a, b))
+        ),
+        "",
+    )
+    for window in block.planned[full].windows:
+        problem = refusal or _window_problem(block, (full, without, block.reference), window, runs)
+        if problem:
+            yield _nothing(block, "optimization", name, window, problem)
+            continue
+        eager, on, off = runs[block.reference], runs[full]["arm", window], runs[without]["arm", window]
+        test = compare_window(on.series, eager["eager", window].series, reruns_of(eager, window), off.series)
+        is_bitwise = block.is_deterministic and on.is_bitwise(off)
+        sides = on.series, "full", f"full without {name}"
+        yield _row(block, ("optimization", name), window, sides, test, is_bitwise=is_bitwise)
+
+
+def _window_problem(block: ParityBlock, keys: tuple[str, ...], window: int, runs: Mapping[str, Runs]) -> str:
+    """Why one window says nothing: not trained, other batches, masks not aligned, or no envelope."""
+    facts = {key: window_of(block.trials[key], window) for key in keys}
+    for key, fact in facts.items():
+        run = "eager" if key == block.reference else "arm"
+        if fact is None or (run, window) not in runs[key]:
+            return f"{_who(block, key)} did not train this window"
+    longest = max(fact.num_steps for fact in facts.values() if fact is not None)
+    hashes = {f.stream_hash for f in facts.values() if f is not None and f.num_steps == longest}
+    if len(hashes) > 1:  # of a window that ended early the hash covers fewer batches
+        return "the batches of this window differ, so it is not paired"
+    for key, fact in facts.items():
+        if fact is not None and fact.masks == "not aligned":
+            note = f" ({fact.note})" if fact.note else ""
+            return f"{_who(block, key)}: the dropout masks are not aligned{note}"
+    if not reruns_of(runs[block.reference], window):
+        return "eager has no rerun from perturbed weights, so there is no envelope"
+    return ""
+
+
+def _who(block: ParityBlock, key: str) -> str:
+    return "eager" if key == block.reference else block.planned[key].cell.name
+
+
+def _nothing(block: ParityBlock, side: Side, subject: str, window: int, note: str) -> WindowRow:
+    return WindowRow(
+        workload=block.workload, side=side, subject=subject, block=block.block, window=window,
+        outcome="says nothing", note=note,
+    )  # fmt: skip
+
+
+def _row(
+    block: ParityBlock,
+    subject: tuple[Side, str],
+    window: int,
+    compared: tuple[WindowSeries, str, str],
+    test: WindowTest,
+    *,
+    is_bitwise: bool = False,
+) -> WindowRow:
+    """Write down what a window says; `compared` is the series that was compared and the names of both trials."""
+    series, name, other = compared
+    outcome = "bitwise equal" if is_bitwise else test.outcome
+    named = {"different learning rate": "lr", "different dropout masks": "mask"}.get(outcome)
+    first = None if is_bitwise else next((d for d in test.departures if d[0] == named), test.first)
+    lost = test.loss.first_beyond
+    largest = test.loss.largest
+    num_steps = min(len(series.loss), len(test.loss.deviation))
+    note = ""
+    if outcome == "says nothing":
+        note = (
+            f"eager repeats itself within 1e-5 for only {test.loss.num_tested} of {num_steps} steps, too few to tell "
+            f"(at least {min(FEWEST_TESTED, num_steps)})"
+        )
+    elif outcome == "non-finite loss" and lost is not None:
+        note = other if np.isfinite(series.loss[lost]) else name
+    return WindowRow(
+        workload=block.workload,
+        side=subject[0],
+        subject=subject[1],
+        block=block.block,
+        window=window,
+        outcome=outcome,
+        num_steps=num_steps,
+        num_tested=test.loss.num_tested,
+        largest=largest if np.isfinite(largest) else None,
+        first_step=None if lost is None else window + lost,
+        quantity=first[0] if first else "",
+        quantity_step=window + first[1] if first else None,
+        note=note,
+    )
+
+
+def _keep_worst(
+    shown: dict[tuple[str, int], tuple[float, Deviation]], row: WindowRow, window: int, test: WindowTest
+) -> None:
+    """Keep the curve whose tested steps came nearest to the limit, or went farthest beyond it."""
+    loss = test.loss
+    end = max(loss.num_tested, 0 if loss.first_beyond is None else loss.first_beyond + 1)
+    ratio = float(np.max(loss.deviation[:end] / (FACTOR * loss.envelope[:end]), initial=0.0))
+    place = row.subject, window
+    if place in shown and shown[place][0] >= ratio:
+        return
+    shown[place] = (
+        ratio,
+        Deviation(
+            workload=row.workload,
+            arm=row.subject,
+            block=row.block,
+            window=window,
+            steps=tuple(range(window, window + len(loss.deviation))),
+            deviation=tuple(_number(value) for value in loss.deviation),
+            envelope=tuple(_number(value) for value in loss.envelope),
+            num_tested=loss.num_tested,
+            first_step=row.first_step,
+        ),
+    )
+
+
+def _number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _effective_key(study: Study, cell: Cell) -> str:
+    """Key of a cell with everything left out that cannot act there, as the design writes it."""
+    acts = {f.name for f in study.factors if inert_reason(study, f, cell.execution) is None}
+    levels = {name: level for name, level in cell.levels.items() if name in acts}
+    return Cell(execution=cell.execution, levels=levels).key

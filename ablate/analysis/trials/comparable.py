@@ -1,0 +1,236 @@
+"""Records of a study -> per workload, the trials that may be compared, and why every other one may not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ablate.analysis.results.study import Finding
+from ablate.core.cell import Design, PlannedTrial
+from ablate.core.record import TrialRecord
+from ablate.core.study import Study
+
+MATTERS = (
+    "code",
+    "cuda",
+    "device",
+    "device_name",
+    "driver",
+    "extensions",
+    "num_cpus",
+    "num_threads",
+    "packages",
+    "python",
+    "sampler",
+    "versions",
+    "world_size",
+)
+HARMLESS = ("packages.optuna",)
+NOT_RUN = "not run"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """A trial record and the folder that holds it and its series."""
+
+    record: TrialRecord
+    folder: Path
+
+    @property
+    def place(self) -> tuple[int, str]:
+        """Block and effective key."""
+        return self.record.identity.block, self.record.identity.effective_key
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadTrials:
+    """The trials of one workload.
+
+    Attributes:
+        usable: Completed and comparable trials by (block, effective key).
+        absent: Why a planned trial is not usable, by (block, effective key).
+        ended: The last attempt of every planned trial that has ended, by (block, effective key).
+        earlier: Attempts before the last.
+        not_comparable: Why nothing of this workload may be pooled; None when it may.
+    """
+
+    workload: str
+    planned: tuple[PlannedTrial, ...]
+    usable: Mapping[tuple[int, str], Trial]
+    absent: Mapping[tuple[int, str], str]
+    ended: Mapping[tuple[int, str], Trial]
+    earlier: tuple[Trial, ...] = ()
+    not_comparable: str | None = None
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        return tuple(sorted({trial.block for trial in self.planned}))
+
+    def name_of(self, key: str) -> str:
+        """Name of the cell behind an effective key, as planned."""
+        return next((t.cell.name for t in self.planned if t.cell.effective_key == key), key)
+
+    def why_absent(self, block: int, key: str) -> str:
+        reason = self.absent.get((block, key), "not planned")
+        return f"block {block}: {self.name_of(key)} {reason}"
+
+
+def select_trials(study: Study, design: Design, trials: Iterable[Trial]) -> tuple[list[WorkloadTrials], list[Finding]]:
+    """Sort the records of a study's timed trials by workload and set aside what must not be compared.
+
+    Args:
+        study: Its hash is the version that records must belong to.
+        design: The planned trials.
+        trials: Every record found; parity trials are passed over, since their times mean nothing.
+
+    Returns:
+        One entry per workload of the study, and findings about records of another version of the study, batch
+        streams that differ inside a block, and environments that differ inside a workload.
+    """
+    findings: list[Finding] = []
+    ours: list[Trial] = []
+    study_hash = study.hash
+    for trial in trials:
+        identity = trial.record.identity
+        if identity.study_hash == study_hash:
+            if identity.purpose == "timed":
+                ours.append(trial)
+        else:
+            findings.append(
+                Finding(
+                    workload=identity.workload,
+                    kind="not comparable",
+                    text=f"record {trial.folder.name} belongs to another version of this study "
+                    f"({identity.study_hash}, not {study_hash}) and is left out",
+                )
+            )
+    selected = []
+    for choice in study.workloads:
+        planned = tuple(t for t in design.trials if t.workload == choice.name)
+        own = [trial for trial in ours if trial.record.identity.workload == choice.name]
+        workload, found = _select(choice.name, planned, own)
+        selected.append(workload)
+        findings += found
+    return selected, findings
+
+
+def what_matters(environment: Mapping[str, Any]) -> dict[str, str]:
+    """The parts of an environment that must be equal for trials to be pooled, flattened to text."""
+    return {
+        name: value for name, value in _flatten(environment) if name.split(".")[0] in MATTERS and name not in HARMLESS
+    }
+
+
+def _select(
+    name: str, planned: tuple[PlannedTrial, ...], trials: Sequence[Trial]
+) -> tuple[WorkloadTrials, list[Finding]]:
+    places = {(t.block, t.cell.effective_key) for t in planned}
+    attempts: dict[tuple[int, str], list[Trial]] = {}
+    for trial in sorted(trials, key=lambda t: t.record.identity.attempt):
+        if trial.place in places:
+            attempts.setdefault(trial.place, []).append(trial)
+    ended = {place: tries[-1] for place, tries in attempts.items()}
+    usable = {place: trial for place, trial in ended.items() if trial.record.completed}
+    absent = {place: why_absent(ended.get(place)) for place in places if place not in usable}
+    findings = []
+    for block, text in _mixed_streams(usable.values()).items():
+        findings.append(Finding(workload=name, kind="not comparable", text=text))
+        for place in [place for place in usable if place[0] == block]:
+            del usable[place]
+            absent[place] = "is not comparable (the batch streams of this block differ)"
+    difference = mixed_data(usable.values()) or mixed_environments(list(usable.values()))
+    if difference:
+        findings.append(Finding(workload=name, kind="not comparable", text=difference))
+    earlier = tuple(trial for tries in attempts.values() for trial in tries[:-1])
+    workload = WorkloadTrials(
+        workload=name,
+        planned=planned,
+        usable=usable,
+        absent=absent,
+        ended=ended,
+        earlier=earlier,
+        not_comparable=difference,
+    )
+    return workload, findings
+
+
+def why_absent(trial: Trial | None) -> str:
+    """Say why a planned trial is not usable: it has not run, or how it ended."""
+    if trial is None:
+        return NOT_RUN
+    failure = trial.record.failure
+    return trial.record.status + (f" ({failure.reason})" if failure else "")
+
+
+def _mixed_streams(trials: Iterable[Trial]) -> dict[int, str]:
+    """Blocks whose trials did not see the same batches in the same order -> what differs."""
+    hashes: dict[int, dict[str, list[str]]] = {}
+    for trial in trials:
+        if trial.record.data is not None:
+            block, key = trial.place
+            hashes.setdefault(block, {}).setdefault(trial.record.data.stream_hash, []).append(key)
+    return {
+        block: f"block {block}: the trials saw different batch streams ("
+        + "; ".join(f"{value[:12]}: {len(keys)} trials" for value, keys in sorted(by_hash.items()))
+        + "), so they are not paired"
+        for block, by_hash in hashes.items()
+        if len(by_hash) > 1
+    }
+
+
+def mixed_data(trials: Iterable[Trial]) -> str | None:
+    """What differs between the data that trials were trained on; None when it was the same."""
+    digests: dict[str, int] = {}
+    for trial in trials:
+        if trial.record.data is not None:
+            digest = trial.record.data.dataset_digest
+            digests[digest] = digests.get(digest, 0) + 1
+    if len(digests) < 2:
+        return None
+    parts = " against ".join(f"{digest[:12]} ({n} trials)" for digest, n in sorted(digests.items()))
+    return f"the trials were trained on different data and are not pooled: {parts}"
+
+
+def mixed_precision(trials: Sequence[Trial]) -> str:
+    """Why the losses of trials are not compared: the settings in which they round, in order; empty when they are."""
+    names = dict.fromkeys(name for trial in trials for name in trial.record.precision)
+    found = {
+        name: list(dict.fromkeys(trial.record.precision.get(name, "not recorded") for trial in trials))
+        for name in names
+    }
+    parts = [f"{name}: {' against '.join(values)}" for name, values in found.items() if len(values) > 1]
+    if not parts:
+        return ""
+    return f"not paired, since their numbers are rounded by different settings ({'; '.join(parts)})"
+
+
+def mixed_environments(trials: Sequence[Trial]) -> str | None:
+    """What differs between the environments of trials that would be pooled; None when nothing does."""
+    values: dict[str, dict[str, int]] = {}
+    for trial in trials:
+        for name, value in what_matters(trial.record.environment).items():
+            counts = values.setdefault(name, {})
+            counts[value] = counts.get(value, 0) + 1
+    parts = []
+    for name, counts in sorted(values.items()):
+        present = sum(counts.values())
+        if present < len(trials):
+            counts = {**counts, "not recorded": len(trials) - present}
+        if len(counts) > 1:
+            parts.append(f"{name}: " + " against ".join(f"{v} ({n} trials)" for v, n in sorted(counts.items())))
+    if not parts:
+        return None
+    return "the trials ran in environments that differ and are not pooled: " + "; ".join(parts)
+
+
+def _flatten(value: Any, prefix: str = "") -> Iterable[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from _flatten(item, f"{prefix}.{name}" if prefix else str(name))
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            yield from _flatten(item, f"{prefix}.{index}")
+    else:
+        yield prefix, str(value)

@@ -1,0 +1,182 @@
+"""Numbers of a workload -> the answer in words, for page one of the report, the terminal and MLflow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ablate.analysis.results.study import (
+    RESPONSES,
+    BreakEven,
+    Estimate,
+    EvidenceVerdict,
+    ExpectationResult,
+    Headline,
+    Response,
+    Results,
+)
+from ablate.analysis.words.training import training_sentence
+from ablate.core.contrast import ContrastKind
+from ablate.core.units import format_duration
+
+COMPILE_COUNTERS = {
+    "compiles.forward": "compilation of the forward",
+    "recompiles.forward": "recompilation of the forward",
+    "compiles.optimizer_step": "compilation of the optimizer step",
+    "recompiles.optimizer_step": "recompilation of the optimizer step",
+}
+SWITCH_KINDS: tuple[ContrastKind, ...] = ("optimization", "leave-one-out", "ladder", "add-one-in")
+RESPONSE_NAMES: dict[Response, str] = {
+    "steady": "steady epoch",
+    "horizon_cold": "horizon, cold compile caches",
+    "horizon_warm": "horizon, warm compile caches",
+}
+
+
+def make_headlines(results: Results) -> tuple[Headline, ...]:
+    """Say for every workload with trials what was found; nothing is claimed that blocks or evidence do not carry."""
+    return tuple(
+        Headline(workload=choice.name, sentences=tuple(_sentences(results, choice.name)))
+        for choice in results.study.workloads
+        if choice.name in results.workloads_run
+    )
+
+
+def saved_compilations(results: Results, workload: str) -> list[str]:
+    """One sentence per optimization that saves compilations: how many, and where it shows in the times."""
+    return [
+        f"{name} saved {_amount(result)} per trial on average ({result.off_mean:.3g} without it, "
+        f"{result.on_mean:.3g} with it){_where_it_shows(results, workload, name)}"
+        for name, result in _savings(results, workload)
+    ]
+
+
+def compared_with_eager(estimate: Estimate) -> str:
+    """`1.04x faster than eager (95 % interval ...)`, `1.10x slower than eager (...)`, `as fast as eager (...)`."""
+    factor = estimate.speedup if estimate.speedup >= 1 else 1 / estimate.speedup
+    word = "faster" if estimate.speedup >= 1 else "slower"
+    same = format_factor(factor) == "1.00x"
+    return ("as fast as eager" if same else f"{format_factor(factor)} {word} than eager") + f" ({certainty(estimate)})"
+
+
+def certainty(estimate: Estimate) -> str:
+    """How sure a number is, in words."""
+    speedup = f"speed-up {format_factor(estimate.speedup)}"
+    if estimate.interval is None:
+        return f"{speedup}; one block, so no interval"
+    interval = f"{speedup}, 95 % interval {format_interval(estimate.interval)}"
+    if estimate.grade == "pilot":
+        return f"{interval}; pilot with {len(estimate.blocks)} blocks, no claim"
+    return interval if estimate.excludes_one else f"{interval}, which includes no difference"
+
+
+def _sentences(results: Results, workload: str) -> Iterator[str]:
+    yield from _totals(results, workload)
+    training = training_sentence(results, workload)
+    if training:
+        yield training
+    items = [b for b in results.break_even if b.workload == workload]
+    if items:
+        yield "Break-even: " + "; ".join(map(_break_even, items)) + "."
+    saved = _savings(results, workload)
+    if saved:
+        parts = [f"{name} saved {_amount(result)}" for name, result in saved]
+        how = " (naive against full, all switched together)" if _is_joint(results, workload) else ""
+        yield "; ".join(parts) + f"{how}. A compilation is paid at the start, so this shows in the horizon only."
+    verdicts = [v for v in results.evidence if v.workload == workload]
+    if verdicts:
+        yield _evidence(verdicts)
+    missing = [t for t in results.trials if t.workload == workload and t.missing]
+    num_not_run = sum(t.not_run for t in missing)
+    if num_not_run:
+        yield f"Planned trials that have not run yet: {num_not_run}."
+    failed = [t for t in missing if not t.not_run]
+    if failed:
+        yield f"Trials that did not complete: {len(failed)}; each is listed with its reason."
+
+
+def _totals(results: Results, workload: str) -> Iterator[str]:
+    horizons = []
+    found = [results.effect(workload, response, "total") for response in RESPONSES]
+    refused = {total.refused or total.inert for total in found if total is not None and total.estimate is None}
+    if len(refused) == 1 and all(total is None or total.estimate is None for total in found):
+        yield f"Full against eager: not reported ({refused.pop()})."
+        return
+    for response in RESPONSES:
+        total = results.effect(workload, response, "total")
+        if total is None:
+            continue
+        if total.estimate is None:
+            yield f"Full against eager, {RESPONSE_NAMES[response]}: not reported ({total.refused or total.inert})."
+        elif response == "steady":
+            yield f"Compiled with every optimization on, a steady epoch was {compared_with_eager(total.estimate)}."
+        else:
+            state = response.removeprefix("horizon_")
+            horizons.append(f"with {state} compile caches {compared_with_eager(total.estimate)}")
+    if horizons:
+        epochs = results.study.timing.horizon_epochs
+        yield f"Compilation included, {epochs} epochs were " + ", ".join(horizons) + "."
+
+
+def _break_even(item: BreakEven) -> str:
+    start = f"with {item.cache} compile caches"
+    if item.verdict == "never":
+        return f"{start} never, since a steady epoch is not shorter than in eager"
+    if item.verdict == "at once":
+        return f"{start} at once, since the start costs no more than in eager"
+    return (
+        f"{start} after {item.epochs:,.0f} epochs "
+        f"({format_duration(item.startup_difference_s)} more to start, "
+        f"{format_duration(item.saving_per_epoch_s)} saved per epoch)"
+    )
+
+
+def _evidence(verdicts: Sequence[EvidenceVerdict]) -> str:
+    groups: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        groups.setdefault(verdict.verdict, []).append(verdict.optimization)
+    return "Did it bite? " + "; ".join(f"{word}: {', '.join(names)}" for word, names in groups.items()) + "."
+
+
+def _savings(results: Results, workload: str) -> list[tuple[str, ExpectationResult]]:
+    """Optimizations that bite by saving compilations, with the counter that fell."""
+    return [
+        (verdict.optimization, result)
+        for verdict in results.evidence
+        if verdict.workload == workload and verdict.verdict == "bites"
+        for result in verdict.expectations
+        if result.counter in COMPILE_COUNTERS and (result.off_mean or 0.0) > (result.on_mean or 0.0)
+    ]
+
+
+def _is_joint(results: Results, workload: str) -> bool:
+    return any(verdict.jointly for verdict in results.evidence if verdict.workload == workload)
+
+
+def _amount(result: ExpectationResult) -> str:
+    """`1 compilation of the optimizer step`."""
+    saved = (result.off_mean or 0.0) - (result.on_mean or 0.0)
+    head, _, tail = COMPILE_COUNTERS[result.counter].partition(" ")
+    return f"{saved:.3g} {head}{'' if abs(saved - 1) < 1e-9 else 's'} {tail}"
+
+
+def _where_it_shows(results: Results, workload: str, optimization: str) -> str:
+    for kind in SWITCH_KINDS:
+        parts = []
+        for response in RESPONSES:
+            effect = results.effect(workload, response, kind, optimization)
+            if effect is not None and effect.estimate is not None:
+                parts.append(f"{format_factor(effect.estimate.speedup)} ({RESPONSE_NAMES[response]})")
+        if parts:
+            label = "Shapley value" if kind == "optimization" else kind
+            return f"; measured speed-up ({label}): " + ", ".join(parts)
+    return ""
+
+
+def format_factor(factor: float) -> str:
+    """Write a speed-up factor: `1.04x`, `0.00731x`, `250x`."""
+    return f"{factor:.2f}x" if 0.1 <= factor < 100 else f"{factor:.3g}x"
+
+
+def format_interval(interval: tuple[float, float]) -> str:
+    """Write an interval of speed-up factors: `1.02x to 1.06x`."""
+    return f"{format_factor(interval[0])} to {format_factor(interval[1])}"

@@ -1,0 +1,165 @@
+"""Folders, entry points and outside files -> modules with an `INFO`.
+
+The registry is the folder: a module in or below `ablate/optimizations/` or `ablate/workloads/` whose text assigns
+`INFO` at the top level is registered under `INFO.name`. Modules without it are never imported, and those with it import
+torch only inside functions, so a catalog needs no torch.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib
+import importlib.util
+import sys
+import traceback
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Literal
+
+from ablate.core.errors import UserError
+from ablate.core.optimization import OptimizationInfo
+from ablate.core.workload import WorkloadInfo
+
+Kind = Literal["optimizations", "workloads"]
+INFO_TYPES: dict[Kind, type] = {"optimizations": OptimizationInfo, "workloads": WorkloadInfo}
+NEEDED_FUNCTIONS: dict[Kind, tuple[str, ...]] = {"optimizations": ("apply",), "workloads": ()}
+
+
+def find_module(kind: Kind, name: str, path: str | Path | None = None) -> ModuleType:
+    """Find the module behind a name of the study (an optimization's has `apply`), or behind its outside file.
+
+    Raises:
+        UserError: nothing has that name, or the file cannot be used.
+    """
+    if path is not None:
+        return load_outside(kind, Path(path))
+    modules = load_kind(kind)
+    if name not in modules:
+        raise UserError(f"no installed entry of {kind} is called {name!r}; there are {', '.join(sorted(modules))}")
+    return modules[name]
+
+
+def load_kind(kind: Kind) -> dict[str, ModuleType]:
+    """Load the modules of `ablate.<kind>` and of the entry-point group of that name, by `INFO.name`."""
+    group = f"ablate.{kind}"
+    modules = load_folder(group)
+    for name, module in load_entry_points(group).items():
+        if modules.get(name, module) is not module:
+            raise UserError(
+                f"{module.__file__} registers {name!r} in {group}, which {modules[name].__file__} already has; "
+                "uninstall or rename one of them"
+            )
+        modules[name] = module
+    for module in modules.values():
+        _check(kind, module, str(module.__file__))
+    return modules
+
+
+def load_folder(package_name: str) -> dict[str, ModuleType]:
+    """Import the modules of a package that assign a top-level `INFO`, by `INFO.name` in file-name order.
+
+    Raises:
+        UserError: two modules have one name.
+    """
+    spec = importlib.util.find_spec(package_name)
+    folders = list(spec.submodule_search_locations or []) if spec else []
+    modules: dict[str, ModuleType] = {}
+    for path, root in sorted((path, top) for top in folders for path in Path(top).rglob("*.py")):
+        if not has_info(path.read_text(encoding="utf-8"), str(path)):
+            continue
+        module = importlib.import_module(".".join((package_name, *path.relative_to(root).with_suffix("").parts)))
+        name = module.INFO.name
+        if name in modules:
+            raise UserError(f"{path} and {modules[name].__file__} are both called {name!r}; rename one of them")
+        modules[name] = module
+    return modules
+
+
+def load_entry_points(group: str) -> dict[str, ModuleType]:
+    """Load the modules that installed distributions offer in an entry-point group, by `INFO.name`.
+
+    Raises:
+        UserError: an entry point cannot be imported or has no `INFO`.
+    """
+    modules: dict[str, ModuleType] = {}
+    for entry in entry_points(group=group):
+        where = f"entry point {entry.value} of {entry.dist.name if entry.dist else 'an installed distribution'}"
+        try:
+            module = entry.load()
+        except (ImportError, AttributeError) as error:
+            raise UserError(f"{where} cannot be loaded ({error}); repair or uninstall it") from error
+        if not hasattr(getattr(module, "INFO", None), "name"):
+            raise UserError(f"{where} has no INFO; it must name a module with a top-level INFO")
+        modules[module.INFO.name] = module
+    return modules
+
+
+def load_file(path: Path) -> ModuleType:
+    """Import an outside file that assigns a top-level `INFO`.
+
+    Raises:
+        UserError: the file is missing, is not Python, has no `INFO`, or raises when imported.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise UserError(f"{path} cannot be read: {reason}; check the path in the spec") from error
+    try:
+        found = has_info(text, str(path))
+    except (SyntaxError, ValueError) as error:
+        raise UserError(f"{path} is not valid Python ({error}); correct it first") from error
+    if not found:
+        raise UserError(f"{path} has no INFO; assign a top-level INFO as the built-in files do")
+    return _execute(path)
+
+
+def load_outside(kind: Kind, path: Path) -> ModuleType:
+    """Import an outside file and check that it is what a spec expects at that place.
+
+    Raises:
+        UserError: as `load_file`, or its INFO is of the wrong kind, or `apply` is missing.
+    """
+    module = load_file(path)
+    _check(kind, module, str(path))
+    return module
+
+
+def has_info(text: str, filename: str) -> bool:
+    """Tell from its text whether a module assigns `INFO` at the top level."""
+    if "INFO" not in text:
+        return False
+    for statement in ast.parse(text, filename).body:
+        targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+        if any(isinstance(target, ast.Name) and target.id == "INFO" for target in targets):
+            return True
+    return False
+
+
+def _execute(path: Path) -> ModuleType:
+    digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
+    name = f"ablate_outside_{path.stem}_{digest}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UserError(f"{path} is not a Python file; its name must end in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look up their module while it is still being imported
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # somebody else's file can raise anything
+        del sys.modules[name]
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+        where = f"{path}:{lines[-1]}" if lines else str(path)
+        raise UserError(f"{where} fails when imported: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _check(kind: Kind, module: ModuleType, where: str) -> None:
+    expected = INFO_TYPES[kind]
+    if not isinstance(module.INFO, expected):
+        raise UserError(f"{where}: INFO is a {type(module.INFO).__name__}; {kind} need a {expected.__name__}")
+    for function in NEEDED_FUNCTIONS[kind]:
+        if not callable(getattr(module, function, None)):
+            raise UserError(f"{where} has no function {function}(recipe, level); add it beside INFO")

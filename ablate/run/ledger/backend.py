@@ -1,0 +1,110 @@
+"""What a ledger needs from whatever keeps it (a journal file, PostgreSQL) -> `Store`, and its leases: lock files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol
+
+import optuna
+from optuna.storages import BaseStorage
+from optuna.trial import FrozenTrial
+
+from ablate.core.record import TrialRecord
+from ablate.files.locks import is_held, read_holder
+from ablate.files.paths import StudyPaths
+
+OnWait = Callable[[Mapping[str, Any]], None]
+
+
+class Lease(Protocol):
+    """Something that one worker holds and that ends with its holder."""
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """What the trial's process inherits to hold the lease as well; empty when it dies with the worker instead."""
+
+    def describe(self, holder: Mapping[str, Any]) -> None:
+        """Say who holds it, for whoever waits."""
+
+    def release(self) -> None:
+        """Let go of it; once more does nothing."""
+
+    def __enter__(self) -> Lease:
+        """Hold it inside of a `with`."""
+
+    def __exit__(self, *_: object) -> None:
+        """Let go of it."""
+
+
+class Books(Protocol):
+    """What a ledger knows of an entry besides the entry."""
+
+    def record_of(self, entry: FrozenTrial) -> TrialRecord | None:
+        """The record that this attempt of the trial has left."""
+
+    def close_entry(self, entry: FrozenTrial, record: TrialRecord) -> None:
+        """End an entry as its record says."""
+
+    def next_attempt(self, entry: FrozenTrial) -> dict[str, Any]:
+        """Set aside what a lost attempt has left; returns the attributes of the next one."""
+
+
+class Store(Protocol):
+    """Keeps the entries of a ledger, and says which of them are lost.
+
+    Attributes:
+        storage: Optuna's storage.
+        optuna_study: Optuna's study in it.
+        tied: Whether a trial's process must die with its worker, because no lease lives on in it.
+    """
+
+    storage: BaseStorage
+    optuna_study: optuna.Study
+    tied: bool
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Hold the ledger for a few milliseconds of bookkeeping; every other method is called inside."""
+
+    def reap(self, books: Books) -> None:
+        """Close every running entry whose worker and process are both gone, or let its trial run once more."""
+
+    def lease_block(self, block: str) -> Lease | None:
+        """Take a block for this worker; None while another worker, or a process it left behind, has it."""
+
+    def lease_trial(self, slug: str, trial_id: int) -> Lease | None:
+        """Take a trial of a block that this worker has; None while a process left behind trains it."""
+
+    def holder(self, block: str, slug: str) -> Mapping[str, Any]:
+        """Who has a block or a trial, as far as it said so (see `ablate.run.ledger.lock_owner`)."""
+
+    def wait(self, block: str, slug: str, on_wait: OnWait) -> None:
+        """Wait, outside of `locked`, until it makes sense to ask again; `on_wait` may be called several times."""
+
+    def is_lost(self) -> bool:
+        """Whether this worker has lost its leases, so that its trial must end at once."""
+
+    def close(self) -> None:
+        """Let go of everything that is still held."""
+
+
+def lease_path(paths: StudyPaths, slug: str) -> Path:
+    """Lock file of one trial."""
+    return paths.leases / f"{slug}.lock"
+
+
+def block_lease_path(paths: StudyPaths, block: str) -> Path:
+    """Lock file of one block (see `ablate.run.ledger.trial_queue`)."""
+    return paths.leases / "blocks" / f"{block}.lock"
+
+
+def is_running(paths: StudyPaths, slug: str) -> bool:
+    """Tell whether a process trains this trial right now, on this host."""
+    return is_held(lease_path(paths, slug))
+
+
+def find_leased(paths: StudyPaths) -> dict[str, Mapping[str, Any]]:
+    """Slugs of the trials that are trained on this host right now, and who trains them (see `lock_owner`)."""
+    held = (path for path in sorted(paths.leases.glob("*.lock")) if is_held(path))
+    return {path.stem: read_holder(path) for path in held}

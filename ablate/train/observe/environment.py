@@ -1,0 +1,110 @@
+"""This process and machine -> the environment of a trial record, its rounding settings, and why a training failed."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+from typing import Any
+
+import torch
+import torch._dynamo.config
+import torch._inductor.config
+
+from ablate.core.units import BYTES_PER_GIB
+from ablate.plugins.digests import EXTENSIONS, PACKAGES, installed_version, training_code
+from ablate.train.session import Session
+from ablate.workloads.relational.data.sampler import sampler_name
+
+PREFIXES = ("TORCH", "PYTORCH", "TRITON", "OMP_", "MKL_", "CUDA_")
+
+
+def describe_environment(device: torch.device, git_commit: str | None) -> dict[str, Any]:
+    """Versions, device, threads and every variable that steers torch, as plain values."""
+    facts: dict[str, Any] = {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "processor": _processor(),
+        "num_cpus": os.cpu_count(),
+        "num_threads": torch.get_num_threads(),
+        "device": device.type,
+        "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else _processor(),
+        "rank": 0,
+        "world_size": 1,
+        "packages": {name: v for name in PACKAGES if (v := installed_version(name))},
+        "extensions": {name: v for name in EXTENSIONS if (v := installed_version(name))},
+        "sampler": sampler_name(),
+        "git_commit": git_commit,
+        "code": training_code(),
+        "dynamo_config": _changed(torch._dynamo.config),
+        "inductor_config": _changed(torch._inductor.config),
+        "variables": {k: v for k, v in sorted(os.environ.items()) if k.startswith(PREFIXES)},
+    }
+    if device.type == "cuda":
+        properties = torch.cuda.get_device_properties(device)
+        facts |= {"cuda": torch.version.cuda, "device_memory_bytes": properties.total_memory}
+    return facts
+
+
+def peak_memory(device: torch.device) -> dict[str, float | None]:
+    """Largest memory of this process so far, on the host and on the device, as fields of a record."""
+    on_device = torch.cuda.max_memory_allocated(device) / BYTES_PER_GIB if device.type == "cuda" else None
+    return {
+        "peak_memory_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / BYTES_PER_GIB,
+        "peak_device_memory_gib": on_device,
+    }
+
+
+def _changed(config: Any) -> dict[str, str]:
+    """Settings of a torch config module that are not at their default."""
+    return {name: repr(getattr(config, name)) for name in sorted(config._config) if not config._is_default(name)}
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as stream:
+            for line in stream:
+                if line.startswith("model name"):
+                    return line.split(":", 1)[1].strip()
+    except OSError:
+        return platform.processor()
+    return platform.processor() or platform.machine()
+
+
+def describe_precision(session: Session) -> dict[str, str]:
+    """Settings that decide how numbers are rounded; arms that differ in them are not paired."""
+    kinds = {str(p.dtype).removeprefix("torch.") for p in session.workload.model.parameters()}
+    on = torch.is_autocast_enabled(session.device.type)
+    autocast = str(torch.get_autocast_dtype(session.device.type)).removeprefix("torch.") if on else "off"
+    settings = session.workload.context.recipe.torch_settings
+    found = {
+        "weights": " and ".join(sorted(kinds)),
+        "autocast": autocast,
+        "float32_matmul_precision": torch.get_float32_matmul_precision(),
+        "flush_denormal": str(settings.get("flush_denormal", False)).lower(),
+    }
+    if session.device.type == "cuda":
+        found["cudnn.allow_tf32"] = str(torch.backends.cudnn.allow_tf32).lower()
+    return found
+
+
+MEMORY_WORDS = ("can't allocate memory", "out of memory", "Cannot allocate memory", "bad_alloc")
+
+
+def explain_failure(error: BaseException) -> str:
+    """Name the error and its first line; lack of memory is named as such, whichever library noticed it."""
+    said = str(error).strip().splitlines()
+    line = said[0] if said else "no message"
+    if lacks_memory(error):
+        told = "" if not said else f": {next((part for part in said if _names_memory(part)), line).strip()}"
+        return f"out of memory ({type(error).__name__}{told})"
+    return f"{type(error).__name__}: {line}"
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Tell whether memory ran out, on the host or on the device."""
+    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or _names_memory(str(error))
+
+
+def _names_memory(text: str) -> bool:
+    return any(words in text for words in MEMORY_WORDS)

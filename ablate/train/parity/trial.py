@@ -1,0 +1,85 @@
+"""A parity trial's request and session -> its record, `parity.parquet`, `predictions.parquet`, eager's checkpoints."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from ablate.core.errors import TrialError
+from ablate.core.record import DataStamp, Failure, Parity, Status, TrialRecord
+from ablate.core.request import TrialRequest
+from ablate.core.study import Study
+from ablate.records.store import read_parity, write_parity, write_predictions
+from ablate.train.observe.environment import peak_memory
+from ablate.train.parity.checkpoint import read_checkpoint, write_checkpoint
+from ablate.train.parity.runs import ARM, EAGER, ParityRuns, make_spans, train_arm, train_reference
+from ablate.train.session import Session
+from ablate.workloads.relational.data.graph import Graph
+
+
+def train_parity(
+    record: TrialRecord, request: TrialRequest, study: Study, session: Session, graph: Graph, folder: Path
+) -> TrialRecord:
+    """Train the windows of a parity trial and write what they left; returns the record, without times.
+
+    Raises:
+        StoredDataError: a checkpoint or the series of the eager reference is absent or damaged.
+    """
+    trial = request.trial
+    num_steps = study.timing.epochs * study.timing.steps_per_epoch
+    spans = make_spans(trial.windows, study.equivalence.window_steps, num_steps)
+    if trial.reference is None:
+        runs = train_reference(
+            session,
+            spans,
+            seed=trial.seed,
+            reruns=study.equivalence.reruns,
+            keep=lambda checkpoint: write_checkpoint(folder, checkpoint),
+        )
+    else:
+        reference = _reference_folder(request)
+        runs = train_arm(
+            session, spans, lambda step: read_checkpoint(reference, step), _read_masks(reference), seed=trial.seed
+        )
+    write_parity(folder, runs.series())
+    write_predictions(folder, runs.predicted())
+    return _fill(record, request, session, graph, runs)
+
+
+def _reference_folder(request: TrialRequest) -> Path:
+    if request.reference_folder is None:
+        raise TrialError(f"the request names no record folder of its eager reference {request.trial.reference}")
+    return Path(request.reference_folder)
+
+
+def _read_masks(reference: Path) -> dict[tuple[int, int], int]:
+    table = read_parity(reference)
+    own = table[table["run"] == EAGER]
+    return {
+        (int(window), int(step)): int(mask)
+        for window, step, mask in zip(own["window"], own["step"], own["mask"], strict=True)
+    }
+
+
+def _fill(record: TrialRecord, request: TrialRequest, session: Session, graph: Graph, runs: ParityRuns) -> TrialRecord:
+    bad = runs.first_bad(EAGER if request.trial.reference is None else ARM)
+    status: Status = "completed" if bad is None else "non-finite"
+    failure = (
+        None
+        if bad is None
+        else Failure(reason=f"the loss is {bad.loss} at step {bad.step} (window from step {bad.window})")
+    )
+    return replace(
+        record,
+        status=status,
+        failure=failure,
+        parity=Parity(windows=tuple(runs.windows), deterministic=runs.deterministic),
+        evidence=session.watch.collect(compiled=request.recipe.execution == "compiled"),
+        data=DataStamp(
+            dataset=graph.name,
+            dataset_digest=graph.digest,
+            stream_hash=runs.windows[0].stream_hash,
+            num_steps=sum(window.num_steps for window in runs.windows),
+        ),
+        **peak_memory(session.device),  # type: ignore[arg-type]
+    )

@@ -1,0 +1,29 @@
+"""rel-hm -> will a customer who bought last week buy nothing in the next seven days? (binary, ROC AUC)"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ablate.core.workload import WorkloadInfo
+
+if TYPE_CHECKING:
+    from ablate.workloads.contract import Workload, WorkloadContext
+
+INFO = WorkloadInfo(
+    name="hm/user-churn",
+    title="H&M user churn",
+    task="user-churn",
+    metric="roc_auc",
+    metric_unit="AUROC, 0 to 1",
+    higher_is_better=True,
+    reference_lr=0.005,
+)
+
+
+def build(context: WorkloadContext) -> Workload:
+    """Build the model and batches of the task."""
+    from torch.nn.functional import binary_cross_entropy_with_logits
+
+    from ablate.workloads.relational.entity import EntityWorkload
+
+    return EntityWorkload(context, INFO, binary_cross_entropy_with_logits)

@@ -1,0 +1,166 @@
+"""Folders and outside files -> modules with an INFO; the sentences people get when a file cannot be used."""
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from ablate.core.errors import UserError
+from ablate.plugins.catalog import make_catalog
+from ablate.plugins.registry import find_module, has_info, load_file, load_folder, load_outside
+
+GUIDE = {"dynamic_shapes", "tensor_lr", "string_keys", "no_cuda_graphs", "sync_free"}
+BEYOND = {"sync_metrics", "sync_torchmetrics", "sync_output_size", "copies", "encode_unique"}
+OUTSIDE = """
+from ablate.core.optimization import OptimizationInfo
+
+INFO = OptimizationInfo(
+    name="mine", title="mine", layer="runtime", levels={"yes": "on", "no": "off"}, on="yes", off={"today": "no"}
+)
+
+
+def apply(recipe, level):
+    return recipe
+"""
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_the_registry_is_the_folder():
+    assert set(load_folder("ablate.optimizations")) == GUIDE | BEYOND
+
+
+def test_a_catalog_needs_no_torch():
+    code = (
+        "import sys; from ablate.plugins.catalog import make_catalog; c = make_catalog(); "
+        "print(len(c.optimizations), 'torch' in sys.modules, 'lightning' in sys.modules)"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown.split() == [str(len(make_catalog().optimizations)), "False", "False"]
+
+
+def test_every_workload_of_the_catalog_is_found_by_its_name():
+    for name in make_catalog().workloads:
+        assert find_module("workloads", name).INFO.name == name
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("INFO = 1", True),
+        ("INFO: int = 1", True),
+        ("def f():\n    INFO = 1", False),
+        ("# INFO = 1", False),
+        ("x = 'INFO = 1'", False),
+        ("from elsewhere import INFO", False),
+    ],
+)
+def test_only_a_top_level_assignment_counts_as_info(text, expected):
+    assert has_info(text, "x.py") is expected
+
+
+def test_modules_without_info_are_never_imported(tmp_path, monkeypatch):
+    package = tmp_path / "some_entries"
+    write(package / "__init__.py", "")
+    write(package / "encoder.py", "raise RuntimeError('imported although it has no INFO')")
+    write(package / "one.py", "class INFO:\n    name = 'x'\nINFO = INFO")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert list(load_folder("some_entries")) == ["x"]
+
+
+def test_two_modules_of_one_name_are_refused(tmp_path, monkeypatch):
+    package = tmp_path / "twin_entries"
+    write(package / "__init__.py", "")
+    for stem in ("one", "two"):
+        write(package / f"{stem}.py", "from types import SimpleNamespace\nINFO = SimpleNamespace(name='x')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UserError, match=r"two\.py and .*one\.py are both called 'x'"):
+        load_folder("twin_entries")
+
+
+def test_an_outside_optimization_is_loaded_with_its_function(tmp_path):
+    path = write(tmp_path / "mine.py", OUTSIDE)
+    assert make_catalog().load_optimization(path).name == "mine"
+    assert find_module("optimizations", "mine", str(path)).apply("recipe", "yes") == "recipe"
+
+
+def test_dataclasses_work_in_an_outside_file(tmp_path):
+    text = (
+        "from __future__ import annotations\nfrom dataclasses import dataclass\n"
+        "@dataclass(kw_only=True)\nclass Info:\n    name: str\nINFO = Info(name='x')\n"
+    )
+    assert load_file(write(tmp_path / "with_dataclass.py", text)).INFO.name == "x"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("x = 1", r"broken\.py has no INFO"),
+        ("INFO = (", r"broken\.py is not valid Python \(.*line 1\)"),
+        ("y = 1\nINFO = 1 / 0", r"broken\.py:2 fails when imported: ZeroDivisionError: division by zero"),
+        ("import not_there\nINFO = 1", r"broken\.py:1 fails when imported: ModuleNotFoundError"),
+        ("INFO = 3", r"broken\.py: INFO is a int; optimizations need a OptimizationInfo"),
+        (OUTSIDE.replace("def apply", "def apples"), r"broken\.py has no function apply\(recipe, level\)"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named_with_the_reason(tmp_path, text, sentence):
+    path = write(tmp_path / "broken.py", text)
+    with pytest.raises(UserError, match=sentence):
+        load_outside("optimizations", path)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(UserError, match=r"gone\.py cannot be read: No such file"):
+        load_outside("workloads", tmp_path / "gone.py")
+
+
+class Entry:
+    """Stands for an entry point of an installed distribution."""
+
+    value, dist = "plug.in", None
+
+    def __init__(self, module):
+        self.module = module
+
+    def load(self):
+        if isinstance(self.module, ImportError):
+            raise self.module
+        return self.module
+
+
+def install(monkeypatch, module):
+    entries = {"ablate.optimizations": [Entry(module)]}
+    monkeypatch.setattr("ablate.plugins.registry.entry_points", lambda group: entries.get(group, []))
+
+
+def test_an_installed_optimization_joins_the_catalog(tmp_path, monkeypatch):
+    install(monkeypatch, load_file(write(tmp_path / "plug.py", OUTSIDE)))
+    assert set(make_catalog().optimizations) == GUIDE | BEYOND | {"mine"}
+
+
+@pytest.mark.parametrize(
+    ("module", "sentence"),
+    [
+        (ImportError("no module plug"), r"entry point plug\.in of .* cannot be loaded \(no module plug\)"),
+        (SimpleNamespace(), r"entry point plug\.in of .* has no INFO"),
+        (
+            SimpleNamespace(INFO=SimpleNamespace(name="sync_free"), __file__="plug.py"),
+            r"plug\.py registers 'sync_free' in ablate\.optimizations, which .*sync_free\.py already has",
+        ),
+    ],
+)
+def test_a_broken_installed_optimization_is_named(monkeypatch, module, sentence):
+    install(monkeypatch, module)
+    with pytest.raises(UserError, match=sentence):
+        make_catalog()
+
+
+def test_an_unknown_name_lists_what_there_is():
+    with pytest.raises(UserError, match=r"'speed'; there are copies, dynamic_shapes, encode_unique"):
+        find_module("optimizations", "speed")

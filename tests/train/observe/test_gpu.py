@@ -1,0 +1,74 @@
+"""What only a GPU shows: waits by line, recordings, the learning rate on the device, copies that do not wait."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from ablate.core.evidence import Evidence
+from ablate.core.recipe import Recipe
+from ablate.core.study import LoaderOptions
+from ablate.train.observe.diagnostics import add_untimed
+from ablate.train.observe.sync_audit import audit_device
+from ablate.train.session import open_session
+from real_parts import tiny_graph, tiny_study
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+CHURN = "hm/user-churn"
+FREE = Recipe(
+    execution="compiled",
+    forward_dynamic=True,
+    lr_kind="tensor",
+    key_style="string",
+    metric_policy="on-device",
+    mean_metric="on-device",
+    output_size=True,
+)
+
+
+def train(recipe: Recipe) -> Evidence:
+    torch._dynamo.reset()
+    study = replace(tiny_study(CHURN, loader=LoaderOptions(pin_memory=True)), device="cuda")
+    session = open_session(study, CHURN, tiny_graph(), recipe, seed=0, device=torch.device("cuda", 0))
+    session.train()
+    assert torch.isfinite(session.module.losses).all()
+    return add_untimed(session.watch.collect(compiled=recipe.execution == "compiled"), session, recipe)
+
+
+def test_a_wait_is_found_with_its_line():
+    x = torch.ones(3, device="cuda")
+    sources = audit_device(lambda: x.sum().item())
+    assert sum(sources.values()) == 1 and "test_gpu.py:" in next(iter(sources))
+    assert audit_device(lambda: x.sum()) == {}
+    assert torch.cuda.get_sync_debug_mode() == 0  # as it was
+
+
+def test_every_distinct_size_is_recorded_and_the_default_mode_records_nothing():
+    recording = train(replace(FREE, forward_mode="reduce-overhead"))
+    assert recording.counters["cudagraph_recordings"] > 0 or recording.counters["cudagraph_skips"] > 0
+    assert train(FREE).counters["cudagraph_recordings"] == 0
+
+
+def test_syncs_are_fewer_with_sync_free_on():
+    syncing = train(replace(FREE, metric_policy="syncing", mean_metric="validating"))
+    free = train(FREE)
+    assert free.counters["syncs_per_step"] <= syncing.counters["syncs_per_step"] - 3
+    assert not any("running_loss" in line or "aggregation" in line for line in free.sync_sources)
+
+
+def test_copies_that_do_not_wait():
+    waiting, free = train(FREE), train(replace(FREE, copy_policy="non-blocking"))
+    assert free.counters["syncs_per_step"] < waiting.counters["syncs_per_step"]
+
+
+def test_a_rate_on_the_device_compiles_the_step_once():
+    evidence = train(replace(FREE, lr_kind="device-tensor"))
+    assert evidence.counters["compiles.optimizer_step"] == 1
+    assert not any("optimizer.py" in line for line in evidence.sync_sources)
+
+
+def test_stages_are_device_time():
+    stages = train(replace(FREE, execution="eager", lr_kind="float")).stages
+    assert stages["encoding"] > 0 and stages["backward"] > 0
