@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 OffMeans = Literal["today", "guide"]
-Requirement = Literal["compiled_forward", "compiled_step", "cuda"]
+SUPPORTS = "supports:"  # `supports:hetero-keys`: only where the workload supports it
 Numerics = Literal["identical", "rounding", "training"]
 LAYERS = ("compiler input", "compiler output", "runtime")
 GENERAL_REASONS: Mapping[str, str] = {
@@ -15,6 +15,20 @@ GENERAL_REASONS: Mapping[str, str] = {
     "compiled_step": "the optimizer step is not compiled (compile_step: false)",
     "cuda": "no CUDA device: it cannot act on a CPU",
 }
+
+
+@dataclass(frozen=True)
+class Level:
+    """One level of an optimization.
+
+    Attributes:
+        sentence: What it means, for the report.
+        changes: What it sets in the recipe, as data: a field (`metric_policy`), or a key of a mapping field
+            (`model.keys`); None when the module's `apply` computes it.
+    """
+
+    sentence: str
+    changes: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,28 +54,32 @@ class OptimizationInfo:
         name: Key in the spec, e.g. `dynamic_shapes`.
         title: Short human name.
         layer: The layer it belongs to; one of `LAYERS` for the guide's five, free text for others.
-        levels: All levels, each with the sentence that describes it.
+        levels: All levels, by name.
         on: The level that is the optimization itself.
         off: The off level for each meaning of off (`today`, `guide`).
         emulations: Off levels that restore an older behavior, with the label the report prints beside numbers.
         numerics: What it may change: `identical` arithmetic, `rounding`, or the `training` itself.
-        requires: It acts only where all of these hold; elsewhere it is inert.
+        requires: It acts only where all of these hold; elsewhere it is inert: `compiled_forward`, `compiled_step`,
+            `cuda`, and `supports:<what>` for what a workload's model must support.
         why_inert: Reason per requirement, where the optimization can say it better than the general sentence.
         expectations: What must differ when it bites.
+        counters: Counters of the evidence that the module itself collects, by name, with their titles: its
+            `count(session)` returns their values after the timed training.
         source: Where the advice comes from.
     """
 
     name: str
     title: str
     layer: str
-    levels: Mapping[str, str]
+    levels: Mapping[str, Level]
     on: str
     off: Mapping[str, str]
     emulations: Mapping[str, str] = field(default_factory=dict)
     numerics: Numerics = "identical"
-    requires: tuple[Requirement, ...] = ()
+    requires: tuple[str, ...] = ()
     why_inert: Mapping[str, str] = field(default_factory=dict)
     expectations: tuple[Expectation, ...] = ()
+    counters: Mapping[str, str] = field(default_factory=dict)
     source: str = ""
 
     def __post_init__(self) -> None:
@@ -75,18 +93,21 @@ class OptimizationInfo:
         """Return the off level under a meaning of off; `guide` falls back to `today` when it has no emulation."""
         return self.off.get(meaning, self.off["today"])
 
-    def acts_in(self, *, execution: str, compile_step: bool, device: str) -> bool:
-        """Tell whether the optimization can act in a cell (otherwise it is inert there)."""
-        return self.inert_reason(execution=execution, compile_step=compile_step, device=device) is None
-
-    def inert_reason(self, *, execution: str, compile_step: bool, device: str) -> str | None:
+    def inert_reason(
+        self, *, execution: str, compile_step: bool, device: str, supports: Collection[str] = ()
+    ) -> str | None:
         """Say why the optimization cannot act in a cell; None where it can."""
         holds = {
             "compiled_forward": execution == "compiled",
             "compiled_step": execution == "compiled" and compile_step,
             "cuda": device == "cuda",
         }
+        holds |= {f"{SUPPORTS}{what}": True for what in supports}
+        missing = [requirement for requirement in self.requires if not holds.get(requirement)]
+        unsupported = [requirement for requirement in missing if requirement.startswith(SUPPORTS)]
+        if unsupported:
+            what = unsupported[0].removeprefix(SUPPORTS)
+            return self.why_inert.get(unsupported[0], f"the workload has nothing that it acts on ({what})")
         if execution == "eager" and ("compiled_forward" in self.requires or "compiled_step" in self.requires):
             return "nothing is compiled in an eager cell"
-        missing = [requirement for requirement in self.requires if not holds[requirement]]
         return self.why_inert.get(missing[0], GENERAL_REASONS[missing[0]]) if missing else None

@@ -27,14 +27,15 @@ class Recipe:
         forward_dynamic, forward_mode: Options of the compiled inner module.
         compile_step: Whether the compiled mode compiles the optimizer step too.
         lr_kind: `float`, a CPU `tensor`, or a `device-tensor`.
-        key_style: How ModuleDict look-ups are keyed: `string`, `tuple`, or `tuple-breaking` (emulation).
         metric_policy: `on-device` accumulates the loss without reading back; `syncing` reads it back every step.
         mean_metric: `validating` also feeds a torchmetrics mean that checks its input on the host in every step.
-        output_size: Pass sizes to calls that would otherwise ask the device, where the workload has such a call.
         copy_policy: `blocking` or `non-blocking` copies to the device.
-        adapt: `module:function` (or `path/to/file.py:function`), called with the ready session before its first step,
-            for a change that no other field can express.
-        encode_unique: The loader gives each distinct row of a batch once, and the model gathers after encoding.
+        memory_format: Layout of the model's 4-dimensional weights and of the batches: `contiguous` or `channels-last`.
+        autocast: Type in which the forward computes where torch's autocast allows it, e.g. `bfloat16`; None = off.
+        optimizer: Arguments of the optimizer beside parameters and learning rate, e.g. `fused: True`.
+        model: What only some models have, e.g. `keys: string`; a workload says in `supports` what it knows.
+        adapt: For changes that no other field can express: a name of the change -> `module:function` (or
+            `path/to/file.py:function`), called with the parts of the session before anything is compiled.
         dynamo_config, inductor_config: Settings of `torch._dynamo.config` and `torch._inductor.config`.
         step_dynamo_config: Settings of `torch._dynamo.config` that hold only while the optimizer step runs.
         torch_settings: `float32_matmul_precision`, `num_threads`, `flush_denormal`.
@@ -47,13 +48,14 @@ class Recipe:
     forward_mode: str | None = None
     compile_step: bool = True
     lr_kind: Literal["float", "tensor", "device-tensor"] = "float"
-    key_style: Literal["string", "tuple", "tuple-breaking"] = "tuple"
     metric_policy: Literal["on-device", "syncing"] = "syncing"
     mean_metric: Literal["validating", "on-device"] = "validating"
-    output_size: bool = False
     copy_policy: Literal["blocking", "non-blocking"] = "blocking"
-    encode_unique: bool = False
-    adapt: str | None = None
+    memory_format: Literal["contiguous", "channels-last"] = "contiguous"
+    autocast: str | None = None
+    optimizer: Mapping[str, Any] = field(default_factory=dict)
+    model: Mapping[str, str] = field(default_factory=dict)
+    adapt: Mapping[str, str] = field(default_factory=dict)
     dynamo_config: Mapping[str, Any] = field(default_factory=dict)
     inductor_config: Mapping[str, Any] = field(default_factory=dict)
     step_dynamo_config: Mapping[str, Any] = field(default_factory=dict)
@@ -73,6 +75,30 @@ class Recipe:
         if self.execution == "eager" or not self.compile_step:
             return None
         return CompileOptions(backend=self.backend)
+
+    def with_changes(self, changes: Mapping[str, Any]) -> Recipe:
+        """The recipe with fields (`forward_mode`) or keys of mapping fields (`model.keys`) set.
+
+        Raises:
+            UserError: a recipe has no such field.
+        """
+        slots = {}
+        for name, value in changes.items():
+            top, _, key = name.partition(".")
+            known = getattr(self, top, None) if top in self.__dataclass_fields__ else _ABSENT
+            if known is _ABSENT or isinstance(known, Mapping) != bool(key):
+                raise UserError(f"a recipe has nothing called {name!r} to set; correct the level that sets it")
+            slots[top, key] = value
+        return _write(self, slots)
+
+    @property
+    def effective(self) -> Recipe:
+        """The recipe with what cannot matter at its defaults: cells with equal effective recipes train the same."""
+        if self.execution == "compiled":
+            return self
+        moot = ("backend", "forward_dynamic", "forward_mode", "compile_step", "dynamo_config", "inductor_config")
+        default = Recipe()
+        return replace(self, step_dynamo_config={}, **{name: getattr(default, name) for name in moot})
 
 
 Apply = Callable[[Recipe, str], Recipe]

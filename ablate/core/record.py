@@ -21,7 +21,8 @@ CacheState = Literal["cold", "warm", "shared", "not-compiled"]
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """Which trial this is. `attempt` counts from 1; `key` is `PlannedTrial.key`."""
+    """Which trial this is. `attempt` counts from 1; `key` is `PlannedTrial.key`; `workload_digest` is
+    `WorkloadChoice.identity`, empty in old records."""
 
     study: str
     study_hash: str
@@ -36,6 +37,7 @@ class Identity:
     order: int
     attempt: int = 1
     purpose: Purpose = "timed"
+    workload_digest: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

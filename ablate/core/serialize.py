@@ -15,7 +15,8 @@ T = TypeVar("T")
 def to_dict(value: Any) -> Any:
     """Turn dataclasses, mappings and sequences into dicts and lists; every other value is kept as it is."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_dict(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        kept = (f for f in dataclasses.fields(value) if f.metadata.get("stored", True))
+        return {f.name: to_dict(getattr(value, f.name)) for f in kept}
     if isinstance(value, Mapping):
         return {str(key): to_dict(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):

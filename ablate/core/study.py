@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ablate.core.cell import Execution
 from ablate.core.optimization import OffMeans, OptimizationInfo
 from ablate.core.serialize import to_dict
 from ablate.core.workload import WorkloadInfo
@@ -24,23 +25,6 @@ class Claim:
     speedup: tuple[float, float]
     alternative: tuple[float, float] | None = None
     source: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataSource:
-    """Where the tables come from.
-
-    Attributes:
-        dataset: `look-alike`, a RelBench hub name, or a folder in RelBench format (absolute path).
-        revision: Pinned revision of a hub dataset.
-        scale: Scale of the look-alike (`tiny`, `small`, `real`); None for other sources.
-        seed: Seed of the look-alike.
-    """
-
-    dataset: str
-    revision: str | None = None
-    scale: str | None = None
-    seed: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,15 +61,32 @@ class Factor:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkloadChoice:
-    """One workload as used in a study; `path` and `digest` belong to the outside file that defines it, if any."""
+    """One workload as used in a study.
+
+    Attributes:
+        info: What the workload declares.
+        options: Every option of the workload with its value, defaults included, as plain values.
+        path: Absolute path of the outside file that defines it, if any.
+        digest: Digest of that file's content.
+    """
 
     info: WorkloadInfo
+    options: Mapping[str, Any] = field(default_factory=dict)
     path: str | None = None
     digest: str | None = None
 
     @property
     def name(self) -> str:
         return self.info.name
+
+    @property
+    def identity(self) -> str:
+        """Digest (16 hex digits) of what the workload trains: its options and, for an outside file, its content.
+
+        It belongs to the identity of the workload's trials, not to the study's hash, so that a workload more extends
+        a study, an outside one too.
+        """
+        return _digest([self.name, to_dict(self.options), self.digest])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,28 +109,18 @@ class Timing:
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """What is trained. `lr=None` takes the workload's reference learning rate.
+    """How any workload is trained. `lr=None` takes the workload's own learning rate.
 
     Attributes:
-        channels: Hidden width.
-        num_neighbors: Neighbors per hop; its length is the number of message-passing modules.
-        batch_size: Seeds per batch.
+        batch_size: Samples per batch.
         optimizer: Name in `torch.optim`, lower case: adam, adamw, sgd.
         schedule: constant, linear or cosine; stepped every step.
-        dropout: Dropout probability of the feature encoders.
-        encoder_layers: Residual blocks of each table's feature encoder.
-        validation_rows: How many validation seeds are scored after training; None = all.
     """
 
-    channels: int = 128
-    num_neighbors: tuple[int, ...] = (128, 64)
     batch_size: int = 512
     optimizer: Literal["adam", "adamw", "sgd"] = "adam"
     lr: float | None = None
     schedule: Literal["constant", "linear", "cosine"] = "linear"
-    dropout: float = 0.2
-    encoder_layers: int = 4
-    validation_rows: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +140,7 @@ class Equivalence:
         parity: Which parity trials run: `default` (eager, naive, full and leave-one-out arms, first block, first
             window), `all` (every setting of the design, every block and window), or `off`.
         arms: With `default`, only these arms and eager; empty = as said above.
-        margin: Loss difference per task that still counts as equal, in units of the loss.
+        margin: Loss difference per workload that still counts as equal, in units of the loss.
         metric_margin: The same for the validation metric, in its units.
         windows: Steps where parity runs restart from an eager checkpoint: numbers, `middle`, or `end` (50 before it).
         window_steps: Steps of a window.
@@ -190,7 +181,6 @@ class Study:
     question: str
     claim: Claim | None
     workloads: tuple[WorkloadChoice, ...]
-    data: DataSource
     factors: tuple[Factor, ...]
     compile_step: bool
     compile_backend: str
@@ -220,29 +210,52 @@ class Study:
 
     @property
     def hash(self) -> str:
-        """Digest (16 hex digits) of what a trial's numbers depend on.
+        """Digest (16 hex digits) of what the numbers of every trial depend on.
 
-        Left out: the question, the claim, block count, when to stop, which workloads were asked for, tracking, ledger,
-        and the sentences of the optimizations. More blocks or workloads, or the other half of a fraction, extend a
-        study; anything else is another study, an edited outside file included.
+        Omitted: the question, the claim, block count, when to stop, the workloads (each has an identity of its own),
+        tracking, ledger, and the sentences of the optimizations. More blocks or workloads, or the other half of a
+        fraction, extend a study; anything else is another study, an edited outside file of an optimization included.
         """
-        ignored = {
-            "question",
-            "claim",
-            "workloads",
-            "blocks",
-            "tracking_uri",
-            "spec_path",
-            "spec_text",
-            "equivalence",
-            "trial_timeout_s",
-            "sequential",
-            "ledger",
-        }
-        content: dict[str, Any] = {k: v for k, v in to_dict(self).items() if k not in ignored}
+        content: dict[str, Any] = {k: v for k, v in to_dict(self).items() if k not in _NOT_HASHED}
         content["design"] = "factorial" if self.design == "fraction" else self.design  # a half extends to the whole
         content["factors"] = [[f.name, f.off, f.on, f.setting, f.digest] for f in self.factors]
-        outside = sorted(choice.digest for choice in self.workloads if choice.digest)
-        if outside:
-            content["outside_workloads"] = outside
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+        return _digest(content)
+
+    def workload(self, name: str) -> WorkloadChoice:
+        """The workload of that name.
+
+        Raises:
+            KeyError: the study does not train it.
+        """
+        found = next((choice for choice in self.workloads if choice.name == name), None)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def margins_of(self, workload: str) -> dict[str, float]:
+        """The margins stated for a workload: `loss`, `metric`; absent where none is stated."""
+        stated = {"loss": self.equivalence.margin, "metric": self.equivalence.metric_margin}
+        return {kind: margins[workload] for kind, margins in stated.items() if workload in margins}
+
+    @property
+    def supports(self) -> frozenset[str]:
+        """What every workload of the study supports (a spec refuses workloads that differ in what matters)."""
+        return frozenset.intersection(*(frozenset(choice.info.supports) for choice in self.workloads))
+
+    def inert_reason(self, factor: Factor, execution: Execution) -> str | None:
+        """Say why an optimization cannot act in cells of an execution mode; None where it can."""
+        return factor.info.inert_reason(
+            execution=execution, compile_step=self.compile_step, device=self.device, supports=self.supports
+        )
+
+    def acting(self, execution: Execution) -> tuple[Factor, ...]:
+        """The varying optimizations that can act in cells of an execution mode, in spec order."""
+        return tuple(f for f in self.varying if self.inert_reason(f, execution) is None)
+
+
+_NOT_HASHED = {"question", "claim", "workloads", "blocks", "tracking_uri", "spec_path", "spec_text", "equivalence"}
+_NOT_HASHED |= {"trial_timeout_s", "sequential", "ledger"}
+
+
+def _digest(content: object) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,30 +1,32 @@
-"""Graph, training and recipe -> `Workload`: what the trainer needs to know about a model, its batches and its loss.
+"""Options, training and recipe -> `Workload`: what the trainer needs to know about a model, its batches and its loss.
 
-A workload file declares `INFO = WorkloadInfo(...)` and `build(context) -> Workload`, importing torch only inside
-functions, so that a spec can be checked without it.
+A workload is a file with `INFO = WorkloadInfo(...)` and `build(context) -> Workload`, importing torch only inside
+functions, so that a spec can be checked without it. It may also have `prepare(options, say)`, which makes its data ready
+before any trial; `say` takes a sentence of progress.
+
+A batch is whatever the workload likes: tensors in tuples, lists, dicts or registered pytrees. Where that is not enough, a
+workload brings its own `to_device`, `pin`, `checksum` or `sizes`, with the arguments of the functions of that name here.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_flatten_with_path, tree_leaves, tree_map_only
+from torch.utils.data import Dataset
 
 from ablate.core.recipe import Recipe
 from ablate.core.record import Metric
 from ablate.core.study import Training
-from ablate.core.workload import WorkloadInfo
-from ablate.workloads.relational.data.graph import Graph
-from ablate.workloads.relational.data.sampler import make_sampler
-from ablate.workloads.relational.data.stream import BatchDataset, Parts, SubgraphSampler
 
 Forward = Callable[..., Tensor]
-EVALUATION_BATCH = 512
+Batch = Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,13 +34,70 @@ class WorkloadContext:
     """What a workload is built from; it reads nothing else.
 
     Attributes:
-        label_seed: Shuffles the training labels when set (leak check), None in every study.
+        options: An instance of the workload's own `INFO.options`.
+        training: Batch size; the optimizer is the trainer's business.
+        recipe: How the cell trains; of it a workload reads `model` and `memory_format`.
     """
 
-    graph: Graph
+    options: Any
     training: Training
     recipe: Recipe
-    label_seed: int | None = None
+
+
+class Workload(Protocol):
+    """Model, batches and loss. Initial weights come from torch's global random numbers, seeded before `build`.
+
+    Attributes:
+        model: The inner module, uncompiled, on the CPU; the trainer moves and compiles it. Its optional `stages` names
+            submodules and the stage that their time counts for.
+    """
+
+    model: torch.nn.Module
+
+    def batches(self, num_steps: int, seed: int) -> Dataset[Batch]:
+        """The batches of a training on the CPU: `dataset[i]` is the same batch in every cell and process.
+
+        Draw from a generator of `seed`, never from global random numbers. A dataset may tell its memory, `replay_gib`.
+        """
+        ...
+
+    def loss(self, forward: Forward, batch: Batch) -> Tensor:
+        """Training loss (scalar) of a batch on the model's device, calling the inner module by `forward`."""
+        ...
+
+    def num_samples(self, batch: Batch) -> int:
+        """Samples of a batch: the weight of its loss in an epoch's mean."""
+        ...
+
+
+@runtime_checkable
+class Predicts(Protocol):
+    """A workload that can be judged after training."""
+
+    def predict(self, to_device: Callable[[Batch], Batch]) -> Predictions:
+        """Predict the validation split with the uncompiled module, which is left in training mode."""
+        ...
+
+    def score(self, predictions: Predictions) -> Metric:
+        """Score predictions."""
+        ...
+
+
+@runtime_checkable
+class HasEdgeCases(Protocol):
+    """A workload with batches that a compiler may compile again for."""
+
+    def edge_cases(self, dataset: Dataset[Batch]) -> Iterator[tuple[str, Batch, bool]]:
+        """Yield (name, batch, whether it must come first)."""
+        ...
+
+
+@runtime_checkable
+class HasData(Protocol):
+    """A workload that trains on stored data: its name, and a digest of what is in it."""
+
+    data_name: str
+    data_digest: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,11 +106,11 @@ class Predictions:
 
     Attributes:
         values: One number per row, float64 (rows,), or the ids ranked for it, best first, int64 (rows, k).
-        table: The label table that the rows belong to.
+        table: What the workload needs to score them.
     """
 
     values: np.ndarray
-    table: Any
+    table: Any = None
 
     def columns(self) -> dict[str, np.ndarray]:
         """`row`, `rank` and `value` of every prediction, shape (rows * k,) each."""
@@ -60,55 +119,35 @@ class Predictions:
         return {"row": rows.ravel(), "rank": ranks.ravel(), "value": values.ravel().astype(np.float64)}
 
 
-class Workload(ABC):
-    """Model + data + loss of one task.
-
-    Attributes:
-        info: What the workload declares about itself.
-        model: The inner module, uncompiled; the trainer compiles it, validation uses it as it is.
-        num_train_rows: Rows of the training label table.
-    """
-
-    info: WorkloadInfo
-    model: torch.nn.Module
-    num_train_rows: int
-
-    def __init__(self, context: WorkloadContext) -> None:
-        self.context = context
-        sampler = make_sampler(context.graph, context.training.num_neighbors)
-        self.subgraphs = SubgraphSampler(context.graph, sampler, unique=context.recipe.encode_unique)
-
-    @abstractmethod
-    def train_parts(self, num_batches: int, generator: np.random.Generator) -> Parts:
-        """Draw the training batches of a trial, as parts to sample."""
-
-    @abstractmethod
-    def loss(self, forward: Forward, batch: Any) -> Tensor:
-        """Return the training loss (scalar) of a batch on the model's device, calling the inner module by `forward`."""
-
-    @abstractmethod
-    def predict(self, to_device: Callable[[Any], Any]) -> Predictions:
-        """Predict the validation split with the uncompiled module, which is left in training mode."""
-
-    @abstractmethod
-    def score(self, predictions: Predictions) -> Metric:
-        """Score predictions with the task's own RelBench evaluator."""
-
-    def evaluate(self, to_device: Callable[[Any], Any]) -> Metric:
-        """Predict the validation split and score it."""
-        return self.score(self.predict(to_device))
-
-    def train_dataset(self, num_batches: int, generator: np.random.Generator, *, replay: bool) -> BatchDataset:
-        """Batches of a trial, sampled when asked for, or kept from the start with `replay`."""
-        return BatchDataset(self.subgraphs, self.train_parts(num_batches, generator), num_batches, replay=replay)
-
-    def evaluation_batches(self, parts: Parts, num_batches: int, to_device: Callable[[Any], Any]) -> Iterator[Any]:
-        """Yield batches of fixed parts on the device."""
-        dataset = BatchDataset(self.subgraphs, parts, num_batches)
-        for index in range(num_batches):
-            yield to_device(dataset[index])
+def to_device(workload: Workload, batch: Batch, device: torch.device, *, non_blocking: bool = False) -> Batch:
+    """The batch on the device."""
+    if own := getattr(workload, "to_device", None):
+        return own(batch, device, non_blocking=non_blocking)
+    return tree_map_only(Tensor, lambda tensor: tensor.to(device, non_blocking=non_blocking), batch)
 
 
-def split_rows(num_rows: int, size: int = EVALUATION_BATCH) -> list[np.ndarray]:
-    """Row numbers 0..num_rows-1 in chunks of at most `size`."""
-    return [np.arange(start, min(start + size, num_rows)) for start in range(0, num_rows, size)]
+def pin(workload: Workload, batch: Batch) -> Batch:
+    """The batch in page-locked memory."""
+    if own := getattr(workload, "pin", None):
+        return own(batch)
+    return tree_map_only(Tensor, lambda tensor: tensor.pin_memory(), batch)
+
+
+def checksum(workload: Workload, batch: Batch) -> int:
+    """CRC-32 of what is in a batch on the CPU: equal batches have equal ones."""
+    if own := getattr(workload, "checksum", None):
+        return int(own(batch))
+    value = 0
+    for tensor in tree_leaves(batch):
+        if isinstance(tensor, Tensor):
+            value = zlib.crc32(tensor.contiguous().view(torch.uint8).numpy().data, value)
+    return value
+
+
+def sizes(workload: Workload, batch: Batch) -> dict[str, int]:
+    """Sizes that a compiler may specialize on, by name; the first dimension of each tensor by its place."""
+    if own := getattr(workload, "sizes", None):
+        return dict(own(batch))
+    leaves, _ = tree_flatten_with_path(batch)
+    tensors = ((path, leaf) for path, leaf in leaves if isinstance(leaf, Tensor) and leaf.dim())
+    return {"".join(map(str, path)) or "batch": tensor.size(0) for path, tensor in tensors}
