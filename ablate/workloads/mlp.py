@@ -72,7 +72,7 @@ def build(context: WorkloadContext) -> Workload:
 
         def __init__(self) -> None:
             width = options.width
-            self.model = nn.Sequential(  # a plain module: this is what gets compiled
+            self.model: nn.Module = nn.Sequential(  # a plain module: this is what gets compiled
                 nn.Linear(options.features, width), nn.ReLU(),
                 nn.Linear(width, width), nn.ReLU(),
                 nn.Linear(width, options.classes),
