@@ -16,19 +16,19 @@ import traceback
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Literal
+from typing import Literal, cast
 
 from ablate.core.errors import UserError
-from ablate.core.optimization import OptimizationInfo
+from ablate.core.optimization import Level, OptimizationInfo
+from ablate.core.recipe import Apply, Recipe
 from ablate.core.workload import WorkloadInfo
 
 Kind = Literal["optimizations", "workloads"]
 INFO_TYPES: dict[Kind, type] = {"optimizations": OptimizationInfo, "workloads": WorkloadInfo}
-NEEDED_FUNCTIONS: dict[Kind, tuple[str, ...]] = {"optimizations": ("apply",), "workloads": ()}
 
 
 def find_module(kind: Kind, name: str, path: str | Path | None = None) -> ModuleType:
-    """Find the module behind a name of the study (an optimization's has `apply`), or behind its outside file.
+    """Find the module behind a name of the study, or behind its outside file.
 
     Raises:
         UserError: nothing has that name, or the file cannot be used.
@@ -39,6 +39,16 @@ def find_module(kind: Kind, name: str, path: str | Path | None = None) -> Module
     if name not in modules:
         raise UserError(f"no installed entry of {kind} is called {name!r}; there are {', '.join(sorted(modules))}")
     return modules[name]
+
+
+def apply_of(module: ModuleType) -> Apply:
+    """The function (recipe, level) -> recipe of an optimization's module: the level's data, or else its own `apply`."""
+
+    def apply(recipe: Recipe, level: str) -> Recipe:
+        changes = module.INFO.levels[level].changes
+        return cast(Apply, module.apply)(recipe, level) if changes is None else recipe.with_changes(changes)
+
+    return apply
 
 
 def load_kind(kind: Kind) -> dict[str, ModuleType]:
@@ -120,7 +130,7 @@ def load_outside(kind: Kind, path: Path) -> ModuleType:
     """Import an outside file and check that it is what a spec expects at that place.
 
     Raises:
-        UserError: as `load_file`, or its INFO is of the wrong kind, or `apply` is missing.
+        UserError: as `load_file`, or its INFO is of the wrong kind, or a level changes nothing that is known.
     """
     module = load_file(path)
     _check(kind, module, str(path))
@@ -160,6 +170,24 @@ def _check(kind: Kind, module: ModuleType, where: str) -> None:
     expected = INFO_TYPES[kind]
     if not isinstance(module.INFO, expected):
         raise UserError(f"{where}: INFO is a {type(module.INFO).__name__}; {kind} need a {expected.__name__}")
-    for function in NEEDED_FUNCTIONS[kind]:
-        if not callable(getattr(module, function, None)):
-            raise UserError(f"{where} has no function {function}(recipe, level); add it beside INFO")
+    if isinstance(module.INFO, OptimizationInfo):
+        _check_levels(module.INFO, module, where)
+
+
+def _check_levels(info: OptimizationInfo, module: ModuleType, where: str) -> None:
+    for name, level in info.levels.items():
+        if not isinstance(level, Level):
+            raise UserError(
+                f"{where}: level {name!r} is a {type(level).__name__}; write Level(sentence, changes={{...}})"
+            )
+        if level.changes is None and not callable(getattr(module, "apply", None)):
+            raise UserError(
+                f"{where}: level {name!r} says nothing that it changes; give it changes={{...}}, or add a function "
+                "apply(recipe, level) beside INFO"
+            )
+        try:
+            Recipe().with_changes(level.changes or {})
+        except UserError as error:
+            raise UserError(f"{where}: level {name!r}: {error}") from error
+    if info.counters and not callable(getattr(module, "count", None)):
+        raise UserError(f"{where} names counters but has no function count(session); add it beside INFO")

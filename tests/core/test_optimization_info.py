@@ -2,8 +2,10 @@
 
 import pytest
 
-from ablate.core.optimization import OptimizationInfo
+from ablate.core.optimization import Level, OptimizationInfo
 from builders import OPTIMIZATIONS
+
+LEVELS = {"a": Level("A."), "b": Level("B.")}
 
 
 @pytest.mark.parametrize(
@@ -22,12 +24,11 @@ from builders import OPTIMIZATIONS
 def test_where_the_five_act(name, execution, compile_step, device, reason):
     info, cell = OPTIMIZATIONS[name], {"execution": execution, "compile_step": compile_step, "device": device}
     assert info.inert_reason(**cell) == reason
-    assert info.acts_in(**cell) == (reason is None)
 
 
 def test_without_a_sentence_of_its_own_the_general_one_is_used():
     info = OptimizationInfo(
-        name="x", title="x", layer="runtime", levels={"a": "A.", "b": "B."}, on="a", off={"today": "b"},
+        name="x", title="x", layer="runtime", levels=LEVELS, on="a", off={"today": "b"},
         requires=("cuda",),
     )  # fmt: skip
     reason = info.inert_reason(execution="eager", compile_step=True, device="cpu")
@@ -35,12 +36,20 @@ def test_without_a_sentence_of_its_own_the_general_one_is_used():
 
 
 def test_off_guide_falls_back_to_today():
-    info = OptimizationInfo(
-        name="x", title="x", layer="runtime", levels={"a": "A.", "b": "B."}, on="a", off={"today": "b"}
-    )
+    info = OptimizationInfo(name="x", title="x", layer="runtime", levels=LEVELS, on="a", off={"today": "b"})
     assert info.off_level("guide") == "b"
 
 
 def test_a_level_that_does_not_exist_is_refused():
     with pytest.raises(ValueError, match="level 'c' is not one of"):
-        OptimizationInfo(name="x", title="x", layer="runtime", levels={"a": "A."}, on="a", off={"today": "c"})
+        OptimizationInfo(name="x", title="x", layer="runtime", levels={"a": Level("A.")}, on="a", off={"today": "c"})
+
+
+def test_what_the_workload_does_not_support_is_named_before_what_the_cell_lacks():
+    info = OptimizationInfo(
+        name="x", title="x", layer="runtime", levels=LEVELS, on="a", off={"today": "b"},
+        requires=("compiled_forward", "supports:images"), why_inert={"supports:images": "there are no images"},
+    )  # fmt: skip
+    cell = {"execution": "eager", "compile_step": True, "device": "cpu"}
+    assert info.inert_reason(**cell, supports={"hetero-keys"}) == "there are no images"
+    assert info.inert_reason(**cell, supports={"images"}) == "nothing is compiled in an eager cell"

@@ -28,24 +28,22 @@ QUESTION = f"{MARKUP} {LETTERS}\n= second // line"
 REASON = f"{MARKUP} 'quoted' \"twice\" ñ"
 
 OPTIMIZATION = """\
-from dataclasses import replace
-
-from ablate.core.optimization import OptimizationInfo
+from ablate.core.optimization import Level, OptimizationInfo
 
 INFO = OptimizationInfo(
     name="odd_one",
     title={markup!r},
     layer="#layer [x] <i>",
-    levels={{"on": {markup!r}, "off": "plain", "old": "as in 2023"}},
+    levels={{
+        "on": Level({markup!r}, changes={{"torch_settings.flush_denormal": True}}),
+        "off": Level("Plain.", changes={{}}),
+        "old": Level("As in 2023.", changes={{}}),
+    }},
     on="on",
     off={{"today": "off", "guide": "old"}},
     emulations={{"old": {emulation!r}}},
     numerics="identical",
 )
-
-
-def apply(recipe, level):
-    return replace(recipe, torch_settings={{**recipe.torch_settings, "flush_denormal": level == "on"}})
 """
 WORKLOAD = """\
 from ablate.core.workload import WorkloadInfo

@@ -9,20 +9,23 @@ import pytest
 
 from ablate.core.errors import UserError
 from ablate.plugins.catalog import make_catalog
-from ablate.plugins.registry import find_module, has_info, load_file, load_folder, load_outside
+from ablate.core.recipe import Recipe
+from ablate.plugins.registry import apply_of, find_module, has_info, load_file, load_folder, load_outside
 
 GUIDE = {"dynamic_shapes", "tensor_lr", "string_keys", "no_cuda_graphs", "sync_free"}
-BEYOND = {"sync_metrics", "sync_torchmetrics", "sync_output_size", "copies", "encode_unique"}
+BEYOND = {"sync_metrics", "sync_torchmetrics", "copies", "encode_unique", "channels_last", "fused_optimizer"}
+BEYOND |= {"cuda_graphs", "bf16", "deterministic", "compile"}
 OUTSIDE = """
-from ablate.core.optimization import OptimizationInfo
+from ablate.core.optimization import Level, OptimizationInfo
 
 INFO = OptimizationInfo(
-    name="mine", title="mine", layer="runtime", levels={"yes": "on", "no": "off"}, on="yes", off={"today": "no"}
+    name="mine", title="mine", layer="runtime", on="yes", off={"today": "no"},
+    levels={"yes": Level("On."), "no": Level("Off.", changes={})},
 )
 
 
 def apply(recipe, level):
-    return recipe
+    return recipe.with_changes({"autocast": "mine"})
 """
 
 
@@ -87,7 +90,7 @@ def test_two_modules_of_one_name_are_refused(tmp_path, monkeypatch):
 def test_an_outside_optimization_is_loaded_with_its_function(tmp_path):
     path = write(tmp_path / "mine.py", OUTSIDE)
     assert make_catalog().load_optimization(path).name == "mine"
-    assert find_module("optimizations", "mine", str(path)).apply("recipe", "yes") == "recipe"
+    assert apply_of(find_module("optimizations", "mine", str(path)))(Recipe(), "yes") == Recipe(autocast="mine")
 
 
 def test_dataclasses_work_in_an_outside_file(tmp_path):
@@ -106,7 +109,20 @@ def test_dataclasses_work_in_an_outside_file(tmp_path):
         ("y = 1\nINFO = 1 / 0", r"broken\.py:2 fails when imported: ZeroDivisionError: division by zero"),
         ("import not_there\nINFO = 1", r"broken\.py:1 fails when imported: ModuleNotFoundError"),
         ("INFO = 3", r"broken\.py: INFO is a int; optimizations need a OptimizationInfo"),
-        (OUTSIDE.replace("def apply", "def apples"), r"broken\.py has no function apply\(recipe, level\)"),
+        (
+            OUTSIDE.replace("def apply", "def apples"),
+            r"broken\.py: level 'yes' says nothing that it changes; give it changes=\{\.\.\.\}, or add a function apply",
+        ),
+        (
+            OUTSIDE.replace('Level("On.")', '"On."'),
+            r"broken\.py: level 'yes' is a str; write Level\(sentence, changes=",
+        ),
+        (
+            OUTSIDE.replace("changes={}", "changes={'modle.keys': 'string'}"),
+            r"broken\.py: level 'no': a recipe has nothing called 'modle\.keys' to set",
+        ),
+        (OUTSIDE.replace("changes={}", "changes={'model': 'string'}"), r"a recipe has nothing called 'model' to set"),
+        (OUTSIDE.replace("on=", "counters={'mine': 'x'}, on="), r"broken\.py names counters but has no function count"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_named_with_the_reason(tmp_path, text, sentence):
@@ -162,5 +178,5 @@ def test_a_broken_installed_optimization_is_named(monkeypatch, module, sentence)
 
 
 def test_an_unknown_name_lists_what_there_is():
-    with pytest.raises(UserError, match=r"'speed'; there are copies, dynamic_shapes, encode_unique"):
+    with pytest.raises(UserError, match=r"'speed'; there are bf16, channels_last, compile, copies"):
         find_module("optimizations", "speed")

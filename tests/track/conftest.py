@@ -12,7 +12,7 @@ import pytest
 
 from ablate.core.cell import Design, PlannedTrial
 from ablate.core.evidence import Evidence
-from ablate.core.optimization import OptimizationInfo
+from ablate.core.optimization import Level, OptimizationInfo
 from ablate.core.record import DataStamp, Identity, Metric, Times, TrialRecord
 from ablate.core.study import (
     DataSource,
@@ -111,7 +111,7 @@ def _make_factor(name: str, off_means: str) -> Factor:
         name=name,
         title=name,
         layer="compiler input",
-        levels={"yes": "does it", "no": "does not", "old": "does it as in 2023"},
+        levels={"yes": Level("Does it."), "no": Level("Does not."), "old": Level("Does it as in 2023.")},
         on="yes",
         off={"today": "no", "guide": "old"},
         emulations={"old": "emulates 2023"},

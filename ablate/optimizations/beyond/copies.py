@@ -1,24 +1,22 @@
-"""A recipe -> the same recipe with blocking or non-blocking copies of batches to the device (not in the guide)."""
+"""Blocking or non-blocking copies of batches to the device (not in the guide)."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Literal
-
-from ablate.core.optimization import Expectation, OptimizationInfo
-from ablate.core.recipe import Recipe
+from ablate.core.optimization import Expectation, Level, OptimizationInfo
 
 INFO = OptimizationInfo(
     name="copies",
     title="non-blocking copies",
     layer="runtime",
     levels={
-        "non-blocking": "Batches are copied without waiting; needs pin_memory to have an effect.",
-        "blocking": "The host waits for every copy of a batch.",
+        "non-blocking": Level(
+            "Batches are copied without waiting; needs pin_memory to have an effect.",
+            changes={"copy_policy": "non-blocking"},
+        ),
+        "blocking": Level("The host waits for every copy of a batch.", changes={"copy_policy": "blocking"}),
     },
     on="non-blocking",
-    off={"today": "blocking", "guide": "blocking"},
-    numerics="identical",
+    off={"today": "blocking"},
     requires=("cuda",),
     expectations=(
         Expectation(
@@ -27,10 +25,3 @@ INFO = OptimizationInfo(
     ),
     source="PyTorch, pin_memory and non_blocking tutorial",
 )
-
-_VALUES: dict[str, Literal["non-blocking", "blocking"]] = {"non-blocking": "non-blocking", "blocking": "blocking"}
-
-
-def apply(recipe: Recipe, level: str) -> Recipe:
-    """Return the recipe with the copy policy of the level."""
-    return replace(recipe, copy_policy=_VALUES[level])

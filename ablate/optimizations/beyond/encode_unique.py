@@ -1,32 +1,37 @@
-"""A recipe -> the same recipe with each distinct row of a batch encoded once, then gathered (not in the guide)."""
+"""Each distinct row of a batch encoded once, then gathered, or every node's row encoded (not in the guide)."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from typing import Any
 
-from ablate.core.optimization import Expectation, OptimizationInfo
-from ablate.core.recipe import Recipe
+from ablate.core.optimization import Expectation, Level, OptimizationInfo
 
 INFO = OptimizationInfo(
     name="encode_unique",
     title="encode distinct rows once",
     layer="data",
     levels={
-        "distinct": "The loader gives each distinct row of a batch once; nodes that share a row gather its encoding. "
-        "With dropout they share a mask too; without dropout only rounding differs.",
-        "every": "Every node of a batch is encoded, as often as it was sampled.",
+        "distinct": Level(
+            "The loader gives each distinct row of a batch once; nodes that share a row gather its encoding. With "
+            "dropout they share a mask too; without dropout only rounding differs.",
+            changes={"model.rows": "distinct"},
+        ),
+        "every": Level("Every node of a batch is encoded, as often as it was sampled.", changes={}),
     },
     on="distinct",
-    off={"today": "every", "guide": "every"},
+    off={"today": "every"},
     numerics="training",
-    requires=(),
+    requires=("supports:distinct-rows",),
+    why_inert={"supports:distinct-rows": "this model encodes no rows of tables"},
     expectations=(Expectation(counter="encoded_rows", direction="fewer", sentence="the encoders see fewer rows"),),
+    counters={"encoded_rows": "rows that the encoders see in the first batch"},
     source="Measured on the reference GNN: benchmarks/encode_unique",
 )
 
-_VALUES = {"distinct": True, "every": False}
 
-
-def apply(recipe: Recipe, level: str) -> Recipe:
-    """Return the recipe with the rows to encode of the level."""
-    return replace(recipe, encode_unique=_VALUES[level])
+def count(session: Any) -> Mapping[str, float]:
+    """Rows of tables in the first batch (an entity's graph, or several)."""
+    batch = session.dataset[0]
+    parts = batch if isinstance(batch, tuple | list) else (batch,)
+    return {"encoded_rows": float(sum(part[name].tf.num_rows for part in parts for name in part.node_types))}

@@ -1,20 +1,22 @@
-"""A recipe -> the same recipe with the compile mode of the forward set: default, or recording CUDA graphs."""
+"""The compile mode of the forward: default, or recording CUDA graphs (the advice for sizes that change)."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from ablate.core.optimization import Expectation, OptimizationInfo
-from ablate.core.recipe import Recipe
+from ablate.core.optimization import Expectation, Level, OptimizationInfo
 
 INFO = OptimizationInfo(
     name="no_cuda_graphs",
     title="no CUDA graphs",
     layer="compiler output",
     levels={
-        "default": "The forward is compiled in the default mode: no CUDA graph is recorded.",
-        "cuda-graphs": 'The forward is compiled with mode="reduce-overhead": one CUDA graph is recorded for every '
-        "distinct tuple of sizes.",
+        "default": Level(
+            "The forward is compiled in the default mode: no CUDA graph is recorded.", changes={"forward_mode": None}
+        ),
+        "cuda-graphs": Level(
+            'The forward is compiled with mode="reduce-overhead": one CUDA graph is recorded for every distinct tuple '
+            "of sizes.",
+            changes={"forward_mode": "reduce-overhead"},
+        ),
     },
     on="default",
     off={"today": "cuda-graphs", "guide": "cuda-graphs"},
@@ -30,10 +32,3 @@ INFO = OptimizationInfo(
     ),
     source="NVIDIA and Kumo, Optimize PyG with torch.compile (April 2025): default mode, not reduce-overhead",
 )
-
-_MODE = {"default": None, "cuda-graphs": "reduce-overhead"}
-
-
-def apply(recipe: Recipe, level: str) -> Recipe:
-    """Return the recipe with the `mode` argument of the forward's `torch.compile` that the level stands for."""
-    return replace(recipe, forward_mode=_MODE[level])

@@ -1,27 +1,30 @@
-"""A recipe -> the same recipe with the style of ModuleDict keys set: strings, or tuples as PyG users write them."""
+"""How a model looks up its modules by edge type: by strings, or by tuples as PyG users write them."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from ablate.core.optimization import Expectation, OptimizationInfo
-from ablate.core.recipe import Recipe
+from ablate.core.optimization import Expectation, Level, OptimizationInfo
 
 INFO = OptimizationInfo(
     name="string_keys",
     title="string keys",
     layer="compiler output",
     levels={
-        "string": "Modules of edge types are looked up by string keys.",
-        "tuple": "Modules of edge types are looked up by tuples through PyG's ModuleDict, as users write it.",
-        "tuple-breaking": "Modules of edge types are looked up by tuples through a function that the compiler does not "
-        "trace, so every look-up splits the graph as it did from 2023 to 2025.",
+        "string": Level("Modules of edge types are looked up by string keys.", changes={"model.keys": "string"}),
+        "tuple": Level(
+            "Modules of edge types are looked up by tuples through PyG's ModuleDict, as users write it.", changes={}
+        ),
+        "tuple-breaking": Level(
+            "Modules of edge types are looked up by tuples through a function that the compiler does not trace, so "
+            "every look-up splits the graph as it did from 2023 to 2025.",
+            changes={"model.keys": "tuple-breaking"},
+        ),
     },
     on="string",
     off={"today": "tuple", "guide": "tuple-breaking"},
     emulations={"tuple-breaking": "emulation of the guide's starting point: tuple look-ups break the graph"},
     numerics="identical",
-    requires=("compiled_forward",),
+    requires=("compiled_forward", "supports:hetero-keys"),
+    why_inert={"supports:hetero-keys": "this model has no look-ups by edge type"},
     expectations=(
         Expectation(
             counter="graph_breaks",
@@ -31,14 +34,3 @@ INFO = OptimizationInfo(
     ),
     source="NVIDIA and Kumo, Optimize PyG with torch.compile (April 2025): string keys in ModuleDict",
 )
-
-
-def apply(recipe: Recipe, level: str) -> Recipe:
-    """Return the recipe with the key style of the level."""
-    if level == "string":
-        return replace(recipe, key_style="string")
-    if level == "tuple":
-        return replace(recipe, key_style="tuple")
-    if level == "tuple-breaking":
-        return replace(recipe, key_style="tuple-breaking")
-    raise KeyError(level)

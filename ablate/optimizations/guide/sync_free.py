@@ -1,26 +1,26 @@
-"""A recipe -> the same recipe with or without calls that make the host wait for the device in every step."""
+"""With or without reading the loss and checking a metric on the host, which wait for the device in every step."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from ablate.core.optimization import Expectation, OptimizationInfo
-from ablate.core.recipe import Recipe
+from ablate.core.optimization import Expectation, Level, OptimizationInfo
 
 INFO = OptimizationInfo(
     name="sync_free",
     title="synchronization-free training",
     layer="runtime",
     levels={
-        "sync-free": "Loss and metrics are accumulated on the device and read once an epoch; where a workload has "
-        "calls that need a size, the size known on the host is passed (the three H&M workloads have none).",
-        "syncing": "The loss is read back with .item() in every step, metrics validate their input, and where a "
-        "workload has calls that need a size, it is asked from the device.",
+        "sync-free": Level(
+            "Loss and metrics are accumulated on the device and read once an epoch.",
+            changes={"metric_policy": "on-device", "mean_metric": "on-device"},
+        ),
+        "syncing": Level(
+            "The loss is read back with .item() in every step, and metrics validate their input.",
+            changes={"metric_policy": "syncing", "mean_metric": "validating"},
+        ),
     },
     on="sync-free",
     off={"today": "syncing", "guide": "syncing"},
     numerics="identical",
-    requires=(),
     expectations=(
         Expectation(
             counter="syncs_per_step",
@@ -30,12 +30,3 @@ INFO = OptimizationInfo(
     ),
     source="NVIDIA and Kumo, Optimize PyG with torch.compile (April 2025): avoid device synchronizations",
 )
-
-
-def apply(recipe: Recipe, level: str) -> Recipe:
-    """Return the recipe with the metric policy and size passing of the level."""
-    if level == "sync-free":
-        return replace(recipe, metric_policy="on-device", mean_metric="on-device", output_size=True)
-    if level == "syncing":
-        return replace(recipe, metric_policy="syncing", mean_metric="validating", output_size=False)
-    raise KeyError(level)

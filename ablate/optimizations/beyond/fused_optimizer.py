@@ -1,0 +1,37 @@
+"""The optimizer's update in one fused kernel, or in torch's own choice (foreach on a GPU, a loop on a CPU)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ablate.core.optimization import Expectation, Level, OptimizationInfo
+
+INFO = OptimizationInfo(
+    name="fused_optimizer",
+    title="fused optimizer",
+    layer="optimizer",
+    levels={
+        "fused": Level(
+            "One kernel updates all weights (adam, adamw and sgd have it, on a CPU too).",
+            changes={"optimizer.fused": True},
+        ),
+        "default": Level("Torch chooses: foreach on a GPU, one weight after the other on a CPU.", changes={}),
+    },
+    on="fused",
+    off={"today": "default"},
+    numerics="rounding",
+    expectations=(
+        Expectation(
+            counter="fused_groups", direction="more", sentence="the optimizer updates its weights by fused kernels"
+        ),
+    ),
+    counters={"fused_groups": "groups of weights that the optimizer updates by a fused kernel"},
+    source="PyTorch, torch.optim: foreach and fused",
+)
+
+
+def count(session: Any) -> Mapping[str, float]:
+    """Groups of weights whose optimizer was told to fuse."""
+    groups = session.stepper.optimizer.param_groups
+    return {"fused_groups": float(sum(bool(group.get("fused")) for group in groups))}
