@@ -9,10 +9,12 @@ from typing import Any, Literal
 
 from ablate.core.errors import UserError
 from ablate.core.optimization import OffMeans, OptimizationInfo
-from ablate.core.study import DataSource, Equivalence, Factor, LoaderOptions, Study, Timing, Training, WorkloadChoice
+from ablate.core.serialize import to_dict
+from ablate.core.study import Equivalence, Factor, LoaderOptions, Study, Timing, Training, WorkloadChoice
 from ablate.core.workload import WorkloadInfo
 from ablate.optimizations.guide import dynamic_shapes, no_cuda_graphs, string_keys, sync_free, tensor_lr
 from ablate.plugins.catalog import Catalog
+from ablate.workloads.relational.options import RelationalOptions
 
 OPTIMIZATIONS: dict[str, OptimizationInfo] = {
     module.INFO.name: module.INFO for module in (dynamic_shapes, tensor_lr, string_keys, no_cuda_graphs, sync_free)
@@ -23,32 +25,37 @@ WORKLOADS: dict[str, WorkloadInfo] = {
         WorkloadInfo(
             name="hm/user-churn",
             title="customer churn",
-            task="user-churn",
             metric="roc_auc",
             metric_unit="AUROC (0..1)",
             higher_is_better=True,
-            reference_lr=0.005,
+            lr=0.005,
+            options=RelationalOptions,
+            supports=("hetero-keys", "distinct-rows", "replay"),
         ),
         WorkloadInfo(
             name="hm/item-sales",
             title="article sales",
-            task="item-sales",
             metric="mae",
             metric_unit="MAE (price units)",
             higher_is_better=False,
-            reference_lr=0.005,
+            lr=0.005,
+            options=RelationalOptions,
+            supports=("hetero-keys", "distinct-rows", "replay"),
         ),
         WorkloadInfo(
             name="hm/user-item-purchase",
             title="purchases",
-            task="user-item-purchase",
             metric="map",
             metric_unit="MAP@12 (0..1)",
             higher_is_better=True,
-            reference_lr=0.001,
+            lr=0.001,
+            options=RelationalOptions,
+            supports=("hetero-keys", "distinct-rows", "replay"),
         ),
     )
 }
+
+OPTIONS = to_dict(RelationalOptions(dataset="look-alike", scale="tiny", channels=8, num_neighbors=(4, 2)))
 
 
 def make_factors(
@@ -71,8 +78,8 @@ def make_factors(
 
 
 def make_workloads(*names: str) -> tuple[WorkloadChoice, ...]:
-    """Build workload choices from the three built-in names."""
-    return tuple(WorkloadChoice(info=WORKLOADS[name]) for name in names)
+    """Build workload choices from the three built-in names, small, on the tiny look-alike."""
+    return tuple(WorkloadChoice(info=WORKLOADS[name], options=dict(OPTIONS)) for name in names)
 
 
 def make_study(**changes: Any) -> Study:
@@ -82,7 +89,6 @@ def make_study(**changes: Any) -> Study:
         question="Which optimization buys the speed-up?",
         claim=None,
         workloads=make_workloads("hm/user-churn"),
-        data=DataSource(dataset="look-alike", scale="tiny"),
         factors=make_factors(),
         compile_step=True,
         compile_backend="eager",
@@ -91,7 +97,7 @@ def make_study(**changes: Any) -> Study:
         blocks=2,
         seed=0,
         timing=Timing(epochs=3, steps_per_epoch=4, horizon_epochs=10),
-        training=Training(channels=8, num_neighbors=(4, 2), batch_size=16, lr=0.005),
+        training=Training(batch_size=16, lr=0.005),
         loader=LoaderOptions(),
         compile_cache="per-cell",
         equivalence=Equivalence(),
@@ -106,10 +112,11 @@ def make_study(**changes: Any) -> Study:
     return replace(study, **changes)
 
 
-def make_catalog_of_builtins() -> Catalog:
-    """Build a catalog of the five optimizations and three workloads that knows no outside file."""
+def make_catalog_of_builtins(*more: WorkloadInfo) -> Catalog:
+    """Build a catalog of the five optimizations and three workloads (and more) that knows no outside file."""
 
     def refuse(path: Path) -> Any:
         raise UserError(f"{path} does not exist")
 
-    return Catalog(optimizations=OPTIMIZATIONS, workloads=WORKLOADS, load_optimization=refuse, load_workload=refuse)
+    workloads = WORKLOADS | {info.name: info for info in more}
+    return Catalog(optimizations=OPTIMIZATIONS, workloads=workloads, load_optimization=refuse, load_workload=refuse)

@@ -9,7 +9,6 @@ from typing import Literal
 
 from ablate.core.study import (
     Claim,
-    DataSource,
     Equivalence,
     Factor,
     LoaderOptions,
@@ -19,9 +18,8 @@ from ablate.core.study import (
     Training,
     WorkloadChoice,
 )
-from ablate.spec.checks import is_folder
 from ablate.spec.layout import Layout
-from ablate.spec.models import ClaimSection, DataSection, SpecFile, TrainingSection
+from ablate.spec.models import ClaimSection, SpecFile, TrainingSection
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +44,6 @@ def assemble(
         question=spec.question,
         claim=_claim(spec.claim),
         workloads=draft.workloads,
-        data=_data(spec.data, spec_path.resolve().parent),
         factors=draft.factors,
         compile_step=spec.compile_step,
         compile_backend=spec.compile_backend,
@@ -92,24 +89,6 @@ def _equivalence(draft: Draft) -> Equivalence:
     )
 
 
-def _data(section: DataSection, folder: Path) -> DataSource:
-    dataset, scale = section.dataset, section.scale
-    if is_folder(dataset):
-        dataset = str((folder / Path(dataset).expanduser()).resolve())
-    elif dataset == "look-alike":
-        scale = scale or "tiny"
-    return DataSource(dataset=dataset, revision=section.revision, scale=scale, seed=section.seed)
-
-
 def _training(section: TrainingSection) -> Training:
-    return Training(
-        channels=section.channels,
-        num_neighbors=tuple(section.num_neighbors),
-        batch_size=section.batch_size,
-        optimizer=section.optimizer.name,
-        lr=section.optimizer.lr,
-        schedule=section.schedule,
-        dropout=section.dropout,
-        encoder_layers=section.encoder_layers,
-        validation_rows=section.validation_rows,
-    )
+    optimizer = section.optimizer
+    return Training(batch_size=section.batch_size, optimizer=optimizer.name, lr=optimizer.lr, schedule=section.schedule)

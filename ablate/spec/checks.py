@@ -2,67 +2,24 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ablate.core.errors import UserError
-from ablate.core.optimization import OffMeans, OptimizationInfo
+from ablate.core.optimization import SUPPORTS, OffMeans, OptimizationInfo
 from ablate.core.study import LOOKS, Factor, WorkloadChoice
-from ablate.core.workload import WorkloadInfo
 from ablate.spec.errors import Fault, clean, did_you_mean
-from ablate.spec.models import DataSection, LoaderSection, OptimizationSection, SpecFile
+from ablate.spec.models import LoaderSection, OptimizationSection, SpecFile
 from ablate.spec.names import Names, file_digest
 from ablate.spec.profiles import DEVICES
 from ablate.spec.source import Source
 
-HUB_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
 
-
-def read_workloads(texts: object, names: Names, source: Source) -> tuple[tuple[WorkloadChoice, ...], list[Fault]]:
-    """Build the workload choices that can be built; everything else becomes a fault at its item.
-
-    Items that are no text have a fault already and are passed over.
-    """
-    choices: dict[str, WorkloadChoice] = {}
-    faults: list[Fault] = []
-    for i, text in enumerate(texts if isinstance(texts, (list, tuple)) else ()):
-        if not isinstance(text, str):
-            continue
-        position = source.at_value(("workloads", i))
-        try:
-            found = names.workload(text, from_command_line=position.option is not None)
-        except UserError as error:
-            faults.append(Fault(position=position, text=str(error)))
-            continue
-        if found.info.name in choices:
-            faults.append(Fault(position=position, text=f"workload '{found.info.name}' is given twice; remove one"))
-        choices[found.info.name] = WorkloadChoice(info=found.info, path=found.path, digest=file_digest(found.path))
-    return tuple(choices.values()), faults
-
-
-def is_folder(dataset: str) -> bool:
-    """Tell a folder (written with a slash, or a leading `~` or `.`) from the name of a hub dataset."""
-    return "/" in dataset or dataset.startswith(("~", "."))
-
-
-def data_faults(data: DataSection, source: Source) -> Iterator[Fault]:
-    """Find settings of `data` that do not go together."""
-    dataset = data.dataset
-    if dataset != "look-alike" and not is_folder(dataset):
-        near = did_you_mean(dataset, ["look-alike"])
-        if not HUB_NAME.match(dataset) or "did you mean" in near:
-            text = f"unknown dataset '{clean(dataset)}'{near if 'mean' in near else '; write a folder with a slash'}"
-            yield Fault(position=source.at_value(("data", "dataset")), text=text)
-    if data.scale is not None and dataset != "look-alike":
-        text = "scale is for the look-alike only; remove it or write dataset: look-alike"
-        yield Fault(position=source.at_key(("data", "scale")), text=text)
-    if data.revision is not None and (dataset == "look-alike" or is_folder(dataset)):
-        text = "revision is for datasets of the hub only; remove it"
-        yield Fault(position=source.at_key(("data", "revision")), text=text)
-
-
-def loader_faults(loader: LoaderSection, source: Source) -> Iterator[Fault]:
-    """Find settings of `loader` that do not go together."""
+def loader_faults(loader: LoaderSection, workloads: Iterable[WorkloadChoice], source: Source) -> Iterator[Fault]:
+    """Find settings of `loader` that do not go together, or that a workload does not support."""
+    unable = [choice.name for choice in workloads if "replay" not in choice.info.supports]
+    if loader.mode == "replay" and unable:
+        text = f"{', '.join(unable)} cannot keep batches in memory; write mode: live"
+        yield Fault(position=source.at_value(("loader", "mode")), text=text)
     if loader.mode == "replay" and loader.num_workers > 0:
         text = "replay keeps sampled batches in memory and has no workers; write num_workers: 0 or mode: live"
         yield Fault(position=source.at_value(("loader", "num_workers")), text=text)
@@ -111,6 +68,21 @@ def read_factors(
     return tuple(factors.values()), faults
 
 
+def supports_faults(factors: Iterable[Factor], workloads: Sequence[WorkloadChoice], source: Source) -> Iterator[Fault]:
+    """Optimizations that can act for some workloads of the study and not for others: they need two studies."""
+    for factor in factors:
+        for need in (need for need in factor.info.requires if need.startswith(SUPPORTS)):
+            what = need.removeprefix(SUPPORTS)
+            able = [choice.name for choice in workloads if what in choice.info.supports]
+            unable = [choice.name for choice in workloads if choice.name not in able]
+            if able and unable:
+                text = (
+                    f"{factor.name} acts on {', '.join(able)} but not on {', '.join(unable)} (no {what}); make two "
+                    "studies of them"
+                )
+                yield Fault(position=source.at_key(("optimizations", factor.name)), text=text)
+
+
 def _wrong_levels(info: OptimizationInfo, section: OptimizationSection) -> dict[str, str]:
     given = {"off": section.off, "on": section.on}
     return {
@@ -136,30 +108,25 @@ def _factor(info: OptimizationInfo, section: OptimizationSection, off_means: Off
 def read_margins(
     key: str, given: Mapping[str, float], chosen: Iterable[WorkloadChoice], names: Names, source: Source
 ) -> tuple[dict[str, float], list[Fault]]:
-    """Read `margin` or `metric_margin`, given by task or by the name of a workload; returns them by task.
+    """Read `margin` or `metric_margin`, given by the name of a workload.
 
-    A task that is known but not trained is a fault only where the spec's own list of workloads applies: a profile or an
-    option that trains fewer of them leaves the other margins without use.
+    A workload that is known but not trained is a fault only where the spec's own list of workloads applies: a profile
+    or an option that trains fewer of them leaves the other margins without use.
     """
-    trained = {choice.name: choice.info for choice in chosen}
-    infos: dict[str, WorkloadInfo] = dict(names.catalog.workloads) | trained
-    tasks = dict.fromkeys(info.task for info in infos.values())
-    trained_tasks = dict.fromkeys(info.task for info in trained.values())
+    trained = [choice.name for choice in chosen]
+    known = [*trained, *names.catalog.workloads, *names.by_name]
     found: dict[str, float] = {}
     faults = []
     for name, margin in given.items():
-        task = infos[name].task if name in infos else name
         position = source.at_key(("equivalence", key, name))
-        if task not in tasks:
-            text = f"unknown task '{clean(name)}'{did_you_mean(name, [*tasks, *infos])}"
+        if name not in known:
+            text = f"unknown workload '{clean(name)}'{did_you_mean(name, dict.fromkeys(known))}"
             faults.append(Fault(position=position, text=text))
-        elif task in found:
-            faults.append(Fault(position=position, text=f"a second {key} of task {task}; remove one"))
-        elif task not in trained_tasks and _are_as_written(source, len(trained)):
-            text = f"no workload of this study trains {task}, only {', '.join(trained_tasks)}; remove this margin"
+        elif name not in trained and are_as_written(source, len(trained)):
+            text = f"this study does not train {name}, only {', '.join(trained)}; remove this margin"
             faults.append(Fault(position=position, text=text))
         else:
-            found[task] = margin
+            found[name] = margin
     return found, faults
 
 
@@ -190,7 +157,7 @@ def window_faults(spec: SpecFile, source: Source) -> Iterator[Fault]:
         yield Fault(position=source.at_value(("equivalence", "windows")), text=text)
 
 
-def _are_as_written(source: Source, num_read: int) -> bool:
+def are_as_written(source: Source, num_read: int) -> bool:
     """Tell whether the workloads are the spec's own list, read without fault; not a profile's nor an option's."""
     listed, place = source.value.get("workloads"), source.at_value(("workloads",))
     inside = (source.values.get(("profiles", device, "workloads")) for device in DEVICES)

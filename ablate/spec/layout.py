@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
+from ablate.core.cell import Execution
 from ablate.core.study import DesignKind, ExplicitCell, Factor
 from ablate.spec.errors import Fault, clean, did_you_mean
 from ablate.spec.models import KINDS
@@ -14,6 +15,7 @@ from ablate.spec.source import Path, Source
 FEWEST_VARYING = {"factorial": 1, "fraction": 4, "ladder": 2, "leave-one-out": 1, "add-one-in": 1}
 MOST_VARYING = {"factorial": 8, "fraction": 9}
 MOST_CELLS = 512
+Acts = Callable[[Factor, Execution], bool]
 
 
 @dataclass(kw_only=True)
@@ -25,28 +27,25 @@ class Layout:
     faults: list[Fault] = field(default_factory=list)
 
 
-def read_layout(
-    value: Any, factors: tuple[Factor, ...], *, device: str, compile_step: bool, complete: bool, source: Source
-) -> Layout:
+def read_layout(value: Any, factors: tuple[Factor, ...], *, acts: Acts, complete: bool, source: Source) -> Layout:
     """Read `design`: the name of a kind, or a list of arm names and cells.
 
     Args:
         value: What the spec writes.
         factors: The optimizations of the study that are right.
-        device: Device of the study.
-        compile_step: Whether the compiled mode compiles the optimizer step.
+        acts: Whether an optimization can act in cells of an execution mode.
         complete: Whether `factors` are all that the spec names; their number is judged only then.
         source: Places in the spec.
     """
     if isinstance(value, list):
-        return _Cells(factors=factors, device=device, compile_step=compile_step, source=source).read(value)
+        return _Cells(factors=factors, acts=acts, source=source).read(value)
     layout = Layout()
     if value in KINDS:
         layout.kind = cast(DesignKind, value)
         if complete:
             layout.faults += _number_of_varying(layout.kind, factors, source)
         if complete and value == "fraction" and not layout.faults:
-            layout.faults += _number_of_acting(factors, device, compile_step, source)
+            layout.faults += _number_of_acting(factors, acts, source)
     else:
         layout.faults.append(Fault(position=source.at_value(("design",)), text=_wrong_kind(value)))
     return layout
@@ -76,12 +75,9 @@ def _number_of_varying(kind: str, factors: tuple[Factor, ...], source: Source) -
         )
 
 
-def _number_of_acting(factors: tuple[Factor, ...], device: str, compile_step: bool, source: Source) -> Iterable[Fault]:
+def _number_of_acting(factors: tuple[Factor, ...], acts: Acts, source: Source) -> Iterable[Fault]:
     """A half of three or fewer mixes main effects up with pairs; the whole is small then."""
-    acting = [
-        f for f in factors
-        if f.setting == "both" and f.info.acts_in(execution="compiled", compile_step=compile_step, device=device)
-    ]  # fmt: skip
+    acting = [f for f in factors if f.setting == "both" and acts(f, "compiled")]
     fewest = FEWEST_VARYING["fraction"]
     if len(acting) < fewest:
         yield Fault(
@@ -91,11 +87,10 @@ def _number_of_acting(factors: tuple[Factor, ...], device: str, compile_step: bo
         )
 
 
-def arm_names(factors: Iterable[Factor], device: str, compile_step: bool) -> list[str]:
+def arm_names(factors: Iterable[Factor], acts: Acts) -> list[str]:
     """The names that a spec may use for cells of a study."""
     varying = [factor for factor in factors if factor.setting == "both"]
-    acting = [f for f in varying if f.info.acts_in(execution="eager", compile_step=compile_step, device=device)]
-    eager = [f"eager-with-{f.name}" for f in acting]
+    eager = [f"eager-with-{f.name}" for f in varying if acts(f, "eager")]
     singles = [f"{word}-{f.name}" for word in ("without", "with") for f in varying]
     ladder = [f"ladder-{k}" for k in range(1, len(varying) + 1)]
     return ["eager", "naive", "full", *singles, *ladder, *eager, "eager-again", "full-again"]
@@ -104,8 +99,7 @@ def arm_names(factors: Iterable[Factor], device: str, compile_step: bool) -> lis
 @dataclass(kw_only=True)
 class _Cells:
     factors: tuple[Factor, ...]
-    device: str
-    compile_step: bool
+    acts: Acts
     source: Source
     faults: list[Fault] = field(default_factory=list)
 
@@ -125,7 +119,7 @@ class _Cells:
 
     def _cell(self, entry: Any, path: Path) -> ExplicitCell | None:
         if isinstance(entry, str):
-            arms = arm_names(self.factors, self.device, self.compile_step)
+            arms = arm_names(self.factors, self.acts)
             if entry in arms:
                 return ExplicitCell(arm=entry, execution="eager" if entry.startswith("eager") else "compiled")
             self._fault(path, f"unknown arm '{clean(entry)}'{did_you_mean(entry, arms)}")
@@ -162,12 +156,9 @@ class _Cells:
             return f"{factor.name} has no level '{clean(str(level))}'{did_you_mean(level, choices)}"
         if factor.setting != "both":
             return f"{factor.name} is fixed to '{factor.setting}' in every compiled cell; set it to both to vary it"
-        if execution == "eager" and level not in ("off", factor.off) and not self._acts(factor, "eager"):
+        if execution == "eager" and level not in ("off", factor.off) and not self.acts(factor, "eager"):
             return f"{factor.name} cannot act in an eager cell; leave it out"
         return ""
-
-    def _acts(self, factor: Factor, execution: str) -> bool:
-        return factor.info.acts_in(execution=execution, compile_step=self.compile_step, device=self.device)
 
     def _fault(self, path: Path, text: str) -> None:
         self.faults.append(Fault(position=self.source.at_value(path), text=text))

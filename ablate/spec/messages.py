@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from ablate.spec import models
 from ablate.spec.errors import Fault, clean, did_you_mean
+from ablate.spec.models import SpecFile
 from ablate.spec.source import Path, Source
+from ablate.spec.values import Section
 
 EXPECTED = {
     "int_type": "a whole number",
@@ -24,24 +25,37 @@ EXPECTED = {
 }
 
 
-def faults_of(error: ValidationError, source: Source) -> Iterator[Fault]:
-    """Translate every error of a validation."""
+def faults_of(
+    error: ValidationError,
+    source: Source,
+    model: type[Section] = SpecFile,
+    locate: Callable[[Path], Path] = lambda path: path,
+) -> Iterator[Fault]:
+    """Translate every error of a validation.
+
+    Args:
+        error: What a model found wrong.
+        source: Places in the spec.
+        model: The model.
+        locate: Path inside the model -> path inside the spec.
+    """
     for details in error.errors(include_url=False):
-        path = tuple(details["loc"])
+        inside = tuple(details["loc"])
+        path = locate(inside)
+        annotation = _annotation(model, inside[:-1] if details["type"] == "extra_forbidden" else inside)
         if details["type"] == "extra_forbidden":
-            known = did_you_mean(path[-1], _keys_of(path[:-1]))
-            text = f"unknown key '{clean(str(path[-1]))}'{known}"
+            text = f"unknown key '{clean(str(path[-1]))}'{did_you_mean(path[-1], _keys_of(annotation))}"
             yield Fault(position=source.at_key(path), text=text)
         elif details["type"] == "missing":
             text = f"the key '{path[-1]}' is missing{_inside(path[:-1])}"
             yield Fault(position=source.at_value(path[:-1]), text=text)
         else:
-            position, text = source.at_value(path), _sentence(details, path, source)
+            position, text = source.at_value(path), _sentence(details, annotation, path, source)
             label = "" if position.option else f"{_label(path, source)}: "
             yield Fault(position=position, text=label + text)
 
 
-def _sentence(details: ErrorDetails, path: Path, source: Source) -> str:
+def _sentence(details: ErrorDetails, annotation: Any, path: Path, source: Source) -> str:
     kind, context = details["type"], details.get("ctx", {})
     got = f", got {written(path, source)}"
     if kind == "int_type" and isinstance(details["input"], float):
@@ -51,9 +65,10 @@ def _sentence(details: ErrorDetails, path: Path, source: Source) -> str:
     if kind in EXPECTED:
         return f"expected {EXPECTED[kind]}{got}"
     if kind in ("model_type", "model_attributes_type"):
-        return f"expected {_section(context['class_name']).expects}{got}"
+        section = _first_section(annotation)
+        return f"expected {section.expects if section else EXPECTED['dict_type']}{got}"
     if kind == "literal_error":
-        choices = _choices(path)
+        choices = [str(choice) for choice in _literals(annotation)]
         return f"expected {' or '.join([', '.join(choices[:-1]), choices[-1]])}{got}{_near(details['input'], choices)}"
     if kind == "string_pattern_mismatch":
         return f"expected lower-case letters, digits, '.', '_' or '-', up to 63 of them{got}"
@@ -103,20 +118,10 @@ def _inside(path: Path) -> str:
     return f" in {'.'.join(map(str, path))}" if path else ""
 
 
-def _section(name: str) -> type[models.Section]:
-    section: type[models.Section] = getattr(models, name)
-    return section
-
-
-def _keys_of(path: Path) -> list[str]:
-    section = _annotation(path)
+def _keys_of(section: Any) -> list[str]:
     if not (isinstance(section, type) and issubclass(section, BaseModel)):
         return []
     return [info.alias or name for name, info in section.model_fields.items()]
-
-
-def _choices(path: Path) -> list[str]:
-    return [str(choice) for choice in _literals(_annotation(path))]
 
 
 def _literals(annotation: Any) -> list[Any]:
@@ -129,9 +134,9 @@ def _literals(annotation: Any) -> list[Any]:
     return found
 
 
-def _annotation(path: Path) -> Any:
-    """Follow a path through the models to the annotation that stands there."""
-    annotation: Any = models.SpecFile
+def _annotation(model: type[Section], path: Path) -> Any:
+    """Follow a path through a model to the annotation that stands there."""
+    annotation: Any = model
     for key in path:
         section = _first_section(annotation)
         if section is None:
@@ -144,8 +149,8 @@ def _annotation(path: Path) -> Any:
     return _first_section(annotation) or annotation
 
 
-def _first_section(annotation: Any) -> type[models.Section] | None:
-    if isinstance(annotation, type) and issubclass(annotation, models.Section):
+def _first_section(annotation: Any) -> type[Section] | None:
+    if isinstance(annotation, type) and issubclass(annotation, Section):
         return annotation
     sections = [found for argument in get_args(annotation) if (found := _first_section(argument))]
     return sections[0] if sections else None

@@ -1,64 +1,17 @@
-"""Plain values of a spec -> pydantic models: keys, types and bounds; the source of the JSON Schema.
-
-The models of a spec -> its JSON Schema, for editors that complete and check YAML.
-"""
+"""Plain values of a spec -> pydantic models: keys, types and bounds; the source of the JSON Schema."""
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema, field_validator, model_validator
+from pydantic import ConfigDict, Field, WithJsonSchema, field_validator, model_validator
 from pydantic.json_schema import JsonDict
 
+from ablate.spec.values import Duration, Interval, Positive, Section, Text, Window
+
 STUDY_NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"
-DURATION = re.compile(r"^(?:(\d{1,4})\s*h)?\s*(?:(\d{1,5})\s*m(?:in)?)?\s*(?:(\d{1,7})\s*s)?$")
-LONGEST_TRIAL_S = 7 * 24 * 3600.0
 KINDS = ("factorial", "fraction", "ladder", "leave-one-out", "add-one-in")
-
-Positive = Annotated[float, Field(gt=0, le=1e6)]
-Interval = Annotated[list[Positive], Field(min_length=2, max_length=2)]
-Text = Annotated[str, Field(max_length=2000)]
-
-
-def parse_duration(value: Any) -> float:
-    """Read seconds, or text such as `90s`, `30m`, `1h30m`."""
-    seconds = math.nan
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        seconds = float(value) if abs(value) <= LONGEST_TRIAL_S else math.inf
-    elif isinstance(value, str) and value.strip() and (match := DURATION.match(value.strip())):
-        hours, minutes, rest = (int(part or 0) for part in match.groups())
-        seconds = float(3600 * hours + 60 * minutes + rest)
-    if not 0 < seconds <= LONGEST_TRIAL_S:
-        raise ValueError("expected seconds, or a time such as 90s, 30m or 1h30m, up to 168h")
-    return seconds
-
-
-def parse_window(value: Any) -> int | str:
-    """Read a restart window of the equivalence test: a step, `middle` or `end`."""
-    if value in ("middle", "end") or (type(value) is int and 0 <= value <= 10**9):
-        return value
-    raise ValueError("expected a step from 0, 'middle' or 'end'")
-
-
-Duration = Annotated[
-    Any,
-    PlainValidator(parse_duration),
-    WithJsonSchema({"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string"}]}),
-]
-Window = Annotated[
-    Any,
-    PlainValidator(parse_window),
-    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"enum": ["middle", "end"]}]}),
-]
-
-
-class Section(BaseModel):
-    """Base of every mapping in a spec: unknown keys, silent conversions, NaN and infinity are refused."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
-    expects: ClassVar[str] = "a mapping of keys to values"
 
 
 class ClaimSection(Section):
@@ -77,8 +30,30 @@ class ClaimSection(Section):
         return value
 
 
+def _accept_name_alone(schema: JsonDict) -> None:
+    mapping = dict(schema)
+    schema.clear()
+    schema["anyOf"] = [{"type": "string", "minLength": 1, "maxLength": 1000}, mapping]
+
+
+class WorkloadSection(Section):
+    """One workload; written as its name or file, or as a mapping with its options."""
+
+    model_config = ConfigDict(json_schema_extra=_accept_name_alone)
+    expects: ClassVar[str] = (
+        "a name, path/to/file.py, or a mapping such as {use: hm/user-churn, options: {channels: 16}}"
+    )
+    use: Annotated[str, Field(min_length=1, max_length=1000)] = Field(description="Name, or path/to/file.py.")
+    options: dict[str, Any] = Field(default={}, description="Options of this workload, as it declares them.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_alone(cls, value: Any) -> Any:
+        return {"use": value} if isinstance(value, str) else value
+
+
 class DataSection(Section):
-    """Where the tables come from."""
+    """Options of every workload that trains on tables: where they come from."""
 
     expects: ClassVar[str] = "a mapping such as {dataset: look-alike, scale: tiny}"
     dataset: Annotated[str, Field(min_length=1, max_length=1000)] = Field(
@@ -88,7 +63,7 @@ class DataSection(Section):
         default=None, description="Pinned revision of a dataset from the hub."
     )
     scale: Literal["tiny", "small", "real"] | None = Field(default=None, description="Size of the look-alike.")
-    seed: int = Field(default=0, ge=0, lt=2**31, description="Seed of the look-alike.")
+    seed: Annotated[int, Field(ge=0, lt=2**31)] | None = Field(default=None, description="Seed of the look-alike.")
 
 
 def _accept_setting_alone(schema: JsonDict) -> None:
@@ -133,22 +108,24 @@ class OptimizerSection(Section):
 
 
 class TrainingSection(Section):
-    """What is trained."""
+    """How workloads are trained; `channels` and what follows it are options of every workload that has them."""
 
-    expects: ClassVar[str] = "a mapping such as {channels: 128, batch_size: 512}"
-    channels: int = Field(default=128, ge=1, le=16_384, description="Hidden width.")
-    num_neighbors: Annotated[list[Annotated[int, Field(ge=1, le=100_000)]], Field(min_length=1, max_length=8)] = Field(
-        default=[128, 64], description="Sampled neighbors per hop."
-    )
-    batch_size: int = Field(default=512, ge=1, le=1_000_000, description="Seeds in a batch.")
+    expects: ClassVar[str] = "a mapping such as {batch_size: 512, schedule: linear}"
+    batch_size: int = Field(default=512, ge=1, le=1_000_000, description="Samples in a batch.")
     optimizer: OptimizerSection = OptimizerSection()
     schedule: Literal["constant", "linear", "cosine"] = Field(
         default="linear", description="Learning rate over the steps."
     )
-    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
-        default=0.2, description="Dropout probability of the encoders."
+    channels: Annotated[int, Field(ge=1, le=16_384)] | None = Field(default=None, description="Hidden width.")
+    num_neighbors: (
+        Annotated[list[Annotated[int, Field(ge=1, le=100_000)]], Field(min_length=1, max_length=8)] | None
+    ) = Field(default=None, description="Sampled neighbors per hop.")
+    dropout: Annotated[float, Field(ge=0, lt=1)] | None = Field(
+        default=None, description="Dropout probability of the encoders."
     )
-    encoder_layers: int = Field(default=4, ge=1, le=64, description="Residual blocks of each table's feature encoder.")
+    encoder_layers: Annotated[int, Field(ge=1, le=64)] | None = Field(
+        default=None, description="Residual blocks of each table's feature encoder."
+    )
     validation_rows: Annotated[int, Field(ge=1, le=10**9)] | None = Field(
         default=None, description="Rows scored after training; left out, all."
     )
@@ -185,7 +162,7 @@ class EquivalenceSection(Section):
     """What counts as the same training; fixed before any trial. Written as `default`, `all`, `off`, or as a mapping."""
 
     model_config = ConfigDict(json_schema_extra=_accept_parity_alone)
-    expects: ClassVar[str] = "default, all, off or a mapping such as {margin: {user-churn: 0.002}}"
+    expects: ClassVar[str] = "default, all, off or a mapping such as {margin: {hm/user-churn: 0.002}}"
     parity: Literal["default", "all", "off"] = Field(
         default="default",
         description="Parity trials: the arms in the first block and window, every cell, block and window, or none.",
@@ -193,7 +170,9 @@ class EquivalenceSection(Section):
     arms: Annotated[list[Annotated[str, Field(max_length=200)]], Field(max_length=100)] = Field(
         default=[], description="With default, only these arms, such as full; left out, all of them."
     )
-    margin: dict[str, Positive] = Field(default={}, description="Loss difference per task that still counts as equal.")
+    margin: dict[str, Positive] = Field(
+        default={}, description="Loss difference per workload that still counts as equal."
+    )
     metric_margin: dict[str, Positive] = Field(
         default={}, description="The same for the validation metric, in its unit."
     )
@@ -245,10 +224,10 @@ class SpecFile(Section):
     study: Annotated[str, Field(pattern=STUDY_NAME)] = Field(description="Name of the study and of its folders.")
     question: Text = Field(default="", description="What the study answers, in one sentence.")
     claim: ClaimSection | None = None
-    workloads: Annotated[
-        list[Annotated[str, Field(min_length=1, max_length=1000)]], Field(min_length=1, max_length=50)
-    ] = Field(description="What is trained: names, or path/to/file.py.")
-    data: DataSection
+    workloads: Annotated[list[WorkloadSection], Field(min_length=1, max_length=50)] = Field(
+        description="What is trained: names, path/to/file.py, or {use: ..., options: {...}}."
+    )
+    data: DataSection | None = None
     optimizations: Annotated[dict[str, OptimizationSection], Field(max_length=32)] = Field(
         default={}, description="Names, or path/to/file.py, and how each takes part."
     )

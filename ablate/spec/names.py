@@ -72,7 +72,8 @@ class Names:
 
     def remember_files(self, texts: object) -> None:
         """Load the workload files that a spec lists; those that cannot be used are passed over here."""
-        for text in texts if isinstance(texts, list) else ():
+        for item in texts if isinstance(texts, list) else ():
+            text = item.get("use") if isinstance(item, dict) else item
             if isinstance(text, str) and _is_file(text):
                 with suppress(UserError):
                     found = self.workload(text)

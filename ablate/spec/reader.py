@@ -9,18 +9,18 @@ from typing import Any, Literal, NoReturn
 
 from pydantic import ValidationError
 
+from ablate.core.cell import Execution
 from ablate.core.errors import UserError
-from ablate.core.study import Study
+from ablate.core.study import Factor, Study
 from ablate.plugins.catalog import Catalog
 from ablate.spec.assemble import Draft, assemble
 from ablate.spec.checks import (
     arm_faults,
-    data_faults,
     loader_faults,
     read_factors,
     read_margins,
-    read_workloads,
     sequential_faults,
+    supports_faults,
     window_faults,
 )
 from ablate.spec.errors import Fault, SpecError
@@ -31,6 +31,7 @@ from ablate.spec.names import Names
 from ablate.spec.profiles import places_of, read_profiles, with_overrides, with_profile
 from ablate.spec.source import MOST_BYTES, NotReadableError, Source, read_source
 from ablate.spec.source import Path as Place
+from ablate.spec.workloads import read_workloads
 
 Device = Literal["cpu", "cuda"]
 
@@ -108,14 +109,20 @@ def _check(source: Source, device: Device, names: Names) -> tuple[Draft | None, 
     factors, found = read_factors(spec.optimizations, spec.off_means, names, source)
     faults += found
     complete = "optimizations" not in wrong and len(factors) == len(spec.optimizations)
-    workloads, found = read_workloads(source.value.get("workloads"), names, source)
+    workloads, found = read_workloads(spec, names, source)
     faults += found
-    layout = read_layout(
-        spec.design, factors, device=device, compile_step=spec.compile_step, complete=complete, source=source
-    )
+
+    def acts(factor: Factor, execution: Execution) -> bool:
+        supports = set.intersection(*(set(choice.info.supports) for choice in workloads)) if workloads else set()
+        reason = factor.info.inert_reason(
+            execution=execution, compile_step=spec.compile_step, device=device, supports=supports
+        )
+        return reason is None
+
+    layout = read_layout(spec.design, factors, acts=acts, complete=complete, source=source)
     faults += layout.faults
-    faults += data_faults(spec.data, source)
-    faults += loader_faults(spec.loader, source)
+    faults += loader_faults(spec.loader, workloads, source)
+    faults += supports_faults(factors, workloads, source)
     faults += sequential_faults(spec, source)
     margin, found = read_margins("margin", spec.equivalence.margin, workloads, names, source)
     faults += found
@@ -123,7 +130,7 @@ def _check(source: Source, device: Device, names: Names) -> tuple[Draft | None, 
     faults += found
     faults += window_faults(spec, source)
     if complete:
-        faults += arm_faults(spec, arm_names(factors, device, spec.compile_step), source)
+        faults += arm_faults(spec, arm_names(factors, acts), source)
     if faults:
         return None, faults
     return Draft(

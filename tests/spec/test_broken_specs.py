@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ablate.core.errors import UserError
+from ablate.core.workload import WorkloadInfo
 from ablate.spec.errors import SpecError
 from ablate.spec.reader import read_study
 from builders import make_catalog_of_builtins
@@ -20,7 +21,7 @@ workloads: [hm/user-churn]
 data: {dataset: look-alike, scale: tiny}
 optimizations: {dynamic_shapes: both, tensor_lr: both}
 """
-CATALOG = make_catalog_of_builtins()
+CATALOG = make_catalog_of_builtins(WorkloadInfo(name="plain", title="no options, no support", lr=0.1))
 
 
 def faults(tmp_path: Path, text: str, **options) -> list[tuple[int, int, str]]:
@@ -166,20 +167,66 @@ SINGLE = {
         "trial_timeout: expected seconds, or a time such as 90s, 30m or 1h30m, up to 168h, got 'soon'",
     ),
     "a margin for nobody": (
-        GOOD + "equivalence: {margin: {user-chrun: 0.1}}\n", 5, 24,
-        "unknown task 'user-chrun'; did you mean 'user-churn'?",
+        GOOD + "equivalence: {margin: {user-churn: 0.1}}\n", 5, 24,
+        "unknown workload 'user-churn'; did you mean 'hm/user-churn'?",
     ),
-    "a margin of a task that is not trained": (
-        GOOD + "equivalence: {metric_margin: {user-churn: 0.1, item-sales: 0.1}}\n", 5, 48,
-        "no workload of this study trains item-sales, only user-churn; remove this margin",
+    "a margin of a workload that is not trained": (
+        GOOD + "equivalence: {metric_margin: {hm/user-churn: 0.1, hm/item-sales: 0.1}}\n", 5, 51,
+        "this study does not train hm/item-sales, only hm/user-churn; remove this margin",
     ),
-    "a margin by workload and by task": (
-        GOOD + "equivalence: {margin: {user-churn: 0.1, hm/user-churn: 0.1}}\n", 5, 41,
-        "a second margin of task user-churn; remove one",
+    "an option misspelled": (
+        GOOD.replace("[hm/user-churn]", "[{use: hm/user-churn, options: {chanels: 16}}]"), 2, 44,
+        "unknown key 'chanels'; did you mean 'channels'?",
+    ),
+    "an option of the wrong type": (
+        GOOD.replace("[hm/user-churn]", "[{use: hm/user-churn, options: {channels: wide}}]"), 2, 54,
+        "workloads.0.options.channels: expected a whole number, got 'wide'",
+    ),
+    "an option out of bounds": (
+        GOOD.replace("[hm/user-churn]", "[{use: hm/user-churn, options: {num_neighbors: [8, 0]}}]"), 2, 63,
+        "workloads.0.options.num_neighbors.1: must be at least 1, got '0'",
+    ),
+    "an option that is none of its choices": (
+        GOOD.replace("[hm/user-churn]", "[{use: hm/user-churn, options: {scale: tinny}}]"), 2, 51,
+        "workloads.0.options.scale: expected tiny, small or real, got 'tinny'; did you mean 'tiny'?",
+    ),
+    "options that are no mapping": (
+        GOOD.replace("[hm/user-churn]", "[{use: hm/user-churn, options: 3}]"), 2, 43,
+        "workloads.0.options: expected a mapping of keys to values, got '3'",
+    ),
+    "a key of a workload misspelled": (
+        GOOD.replace("[hm/user-churn]", "[{use: hm/user-churn, option: {channels: 16}}]"), 2, 34,
+        "unknown key 'option'; did you mean 'options'?",
+    ),
+    "a workload that is a number": (
+        GOOD.replace("[hm/user-churn]", "[hm/user-churn, 3]"), 2, 28,
+        "workloads.1: expected a name, path/to/file.py, or a mapping such as {use: hm/user-churn, options: "
+        "{channels: 16}}, got '3'",
+    ),
+    "no data": (
+        GOOD.replace("data: {dataset: look-alike, scale: tiny}\n", ""), 1, 1,
+        "the key 'data' is missing; write data: {dataset: look-alike, scale: tiny}, or another data set",
+    ),
+    "a folder's revision among its options": (
+        GOOD.replace("[hm/user-churn]", "[{use: hm/user-churn, options: {dataset: ./x, scale: null, revision: a}}]"),
+        2, 71, "revision is for datasets of the hub only; remove it",
+    ),
+    "a shorthand for nobody": (
+        GOOD.replace("hm/user-churn", "plain").replace("data: {dataset: look-alike, scale: tiny}\n", "")
+        + "training: {channels: 8}\n", 4, 12,
+        "no workload of this study has an option 'channels'; remove training.channels",
+    ),
+    "replay of a workload that cannot": (
+        GOOD.replace("hm/user-churn", "plain").replace("data: {dataset: look-alike, scale: tiny}\n", "")
+        + "loader: {mode: replay}\n", 4, 16, "plain cannot keep batches in memory; write mode: live",
+    ),
+    "workloads that differ in what they support": (
+        GOOD.replace("[hm/user-churn]", "[hm/user-churn, plain]").replace("tensor_lr", "string_keys"), 4, 39,
+        "string_keys acts on hm/user-churn but not on plain (no hetero-keys); make two studies of them",
     ),
     "a margin of nothing": (
-        GOOD + "equivalence: {margin: {user-churn: 0}}\n", 5, 36,
-        "equivalence.margin.user-churn: must be greater than 0.0, got '0'",
+        GOOD + "equivalence: {margin: {hm/user-churn: 0}}\n", 5, 39,
+        "equivalence.margin.hm/user-churn: must be greater than 0.0, got '0'",
     ),
     "equivalence misspelled": (
         GOOD + "equivalence: dfault\n", 5, 14,
@@ -187,7 +234,7 @@ SINGLE = {
     ),
     "equivalence as YAML's false": (
         GOOD + "equivalence: false\n", 5, 14,
-        "equivalence: expected default, all, off or a mapping such as {margin: {user-churn: 0.002}}, got 'false'",
+        "equivalence: expected default, all, off or a mapping such as {margin: {hm/user-churn: 0.002}}, got 'false'",
     ),
     "a key of equivalence misspelled": (
         GOOD + "equivalence: {windw_steps: 5}\n", 5, 15, "unknown key 'windw_steps'; did you mean 'window_steps'?"
@@ -270,11 +317,7 @@ def test_one_fault_at_its_place(tmp_path, case):
 
 def test_missing_keys_are_named_together(tmp_path):
     found = faults(tmp_path, "\nquestion: Why?\noptimizations: {sync_free: both}\n")
-    assert found == [
-        (2, 1, "the key 'study' is missing"),
-        (2, 1, "the key 'workloads' is missing"),
-        (2, 1, "the key 'data' is missing"),
-    ]
+    assert found == [(2, 1, "the key 'study' is missing"), (2, 1, "the key 'workloads' is missing")]
     assert faults(tmp_path, GOOD.replace("dataset: look-alike, ", "")) == [
         (3, 7, "the key 'dataset' is missing in data")
     ]
@@ -292,7 +335,7 @@ def test_tags_construct_nothing(tmp_path):
 def test_all_faults_are_reported_at_once(tmp_path):
     text = """\
 study: Mine
-workloads: [hm/user-chrun, 3]
+workloads: [hm/user-churn, 3]
 data: {dataset: lookalike, revision: 4}
 optimizations: {tensor_rl: both, sync_free: bth, string_keys: {off: tupel, us: on}}
 design: laddr
@@ -302,7 +345,7 @@ loader: {mode: replay, num_workers: 4, pin_memory: maybe}
 """
     places = [(line, column) for line, column, _ in faults(tmp_path, text)]
     assert places == [
-        (1, 8), (2, 13), (2, 28), (3, 17), (3, 38), (4, 17), (4, 45), (4, 69), (4, 76), (5, 9), (6, 9), (7, 1),
+        (1, 8), (2, 28), (3, 17), (3, 38), (4, 17), (4, 45), (4, 69), (4, 76), (5, 9), (6, 9), (7, 1),
         (8, 37), (8, 52),
     ]  # fmt: skip
 
@@ -360,14 +403,14 @@ EVERY_KEY = """\
 study: mine
 question: Why?
 claim: {speedup: [1.3, 1.35], or: [1.43, 1.54], source: guide}
-workloads: [hm/user-churn]
+workloads: [hm/item-sales, {use: hm/user-churn, options: {channels: 8, num_neighbors: [4, 2]}}]
 data: {dataset: look-alike, scale: tiny, seed: 0}
 optimizations: {dynamic_shapes: {use: both, off: static, on: dynamic}, tensor_lr: both}
 design: [eager, {execution: compiled, tensor_lr: on}]
 timing: {epochs: 3, steps_per_epoch: 4, horizon_epochs: 5}
 training: {num_neighbors: [8, 4], optimizer: {name: adam, lr: 0.1}, schedule: linear, dropout: 0.1}
 loader: {mode: live, num_workers: 0, pin_memory: false}
-equivalence: {margin: {user-churn: 0.1}, windows: [0, end]}
+equivalence: {margin: {hm/user-churn: 0.1}, windows: [0, end]}
 trial_timeout: 30m
 profiles: {cpu: {blocks: 2}}
 """

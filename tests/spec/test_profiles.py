@@ -41,14 +41,15 @@ def test_the_profile_of_the_device_is_merged_key_by_key(tmp_path):
     study = read(tmp_path, GPU, device="cpu")
     assert (study.profile, study.device, study.blocks) == ("cpu", "cpu", 2)
     assert (study.timing.epochs, study.timing.steps_per_epoch) == (5, 20)
-    assert (study.data.dataset, study.data.revision, study.data.scale) == ("look-alike", None, "tiny")
+    options = study.workloads[0].options
+    assert (options["dataset"], options["revision"], options["scale"]) == ("look-alike", None, "tiny")
     assert study.loader.num_workers == 4
 
 
 def test_on_a_gpu_the_spec_stands_as_it_is(tmp_path):
     study = read(tmp_path, GPU, device="cuda")
     assert (study.profile, study.device, study.blocks) == (None, "cuda", 5)
-    assert study.data.revision == "abc"
+    assert study.workloads[0].options["revision"] == "abc"
 
 
 def test_the_device_of_the_spec_decides_over_that_of_the_machine(tmp_path):
@@ -60,8 +61,10 @@ def test_the_command_line_decides_over_the_profile(tmp_path):
     assert read(tmp_path, GPU, device="cpu", overrides={"blocks": 1}).blocks == 1
 
 
-def test_the_profile_changes_the_hash(tmp_path):
-    assert read(tmp_path, GPU, device="cpu").hash != read(tmp_path, GPU, device="cuda").hash
+def test_the_profile_changes_the_hash_and_the_identity_of_the_workload(tmp_path):
+    small, large = read(tmp_path, GPU, device="cpu"), read(tmp_path, GPU, device="cuda")
+    assert small.hash != large.hash
+    assert small.workloads[0].identity != large.workloads[0].identity
 
 
 def test_a_fault_in_a_profile_is_shown_inside_the_profile(tmp_path):

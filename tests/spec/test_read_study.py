@@ -6,7 +6,8 @@ import pytest
 
 from ablate.core.errors import UserError
 from ablate.core.serialize import from_dict, to_dict
-from ablate.core.study import Claim, DataSource, Equivalence, ExplicitCell, Study, Timing, Training
+from ablate.core.study import Claim, Equivalence, ExplicitCell, Study, Timing, Training
+from ablate.core.workload import WorkloadInfo
 from ablate.design.cells import make_design
 from ablate.plugins.catalog import make_catalog
 from ablate.spec.reader import read_study
@@ -20,10 +21,11 @@ data: {dataset: look-alike}
 optimizations: {dynamic_shapes: both, tensor_lr: both}
 """
 OUTSIDE_OPTIMIZATION = """\
-from ablate.core.optimization import OptimizationInfo
+from ablate.core.optimization import Level, OptimizationInfo
 
 INFO = OptimizationInfo(
-    name="mine", title="mine", layer="custom", levels={"yes": "On.", "no": "Off."}, on="yes", off={"today": "no"}
+    name="mine", title="mine", layer="custom", on="yes", off={"today": "no"},
+    levels={"yes": Level("On."), "no": Level("Off.")},
 )
 
 
@@ -34,8 +36,7 @@ OUTSIDE_WORKLOAD = """\
 from ablate.core.workload import WorkloadInfo
 
 INFO = WorkloadInfo(
-    name="my/churn", title="my churn", task="user-churn", metric="roc_auc", metric_unit="AUROC (0..1)",
-    higher_is_better=True, reference_lr=0.01,
+    name="my/churn", title="my churn", metric="roc_auc", metric_unit="AUROC (0..1)", higher_is_better=True, lr=0.01
 )
 """
 
@@ -50,7 +51,10 @@ def test_a_short_spec_takes_the_defaults(tmp_path):
     study = read(tmp_path, SHORT)
     assert study.name == "mine" and study.claim is None and study.question == ""
     assert [w.info for w in study.workloads] == [WORKLOADS["hm/user-churn"]]
-    assert study.data == DataSource(dataset="look-alike", scale="tiny")
+    assert study.workloads[0].options == {
+        "dataset": "look-alike", "revision": None, "scale": "tiny", "data_seed": 0, "channels": 128,
+        "num_neighbors": [128, 64], "dropout": 0.2, "encoder_layers": 4, "validation_rows": None, "label_seed": None,
+    }  # fmt: skip
     assert (study.design, study.blocks, study.seed, study.device) == ("factorial", 5, 0, "cpu")
     assert (study.compile_step, study.compile_backend, study.compile_cache) == (True, "inductor", "per-cell")
     assert study.timing == Timing() and study.training == Training() and study.equivalence == Equivalence()
@@ -76,7 +80,7 @@ training: {channels: 16, num_neighbors: [8, 4], batch_size: 64, optimizer: {name
            dropout: 0.1, encoder_layers: 2, validation_rows: 100}
 loader: {mode: live, num_workers: 2, pin_memory: true}
 compile_cache: shared
-equivalence: {parity: all, margin: {user-churn: 0.002, hm/item-sales: 0.1}, metric_margin: {item-sales: 0.03},
+equivalence: {parity: all, margin: {hm/user-churn: 0.002, hm/item-sales: 0.1}, metric_margin: {hm/item-sales: 0.03},
               windows: [0, 7, end], window_steps: 30, reruns: 3}
 device: cpu
 num_threads: 2
@@ -86,25 +90,27 @@ tracking: {uri: "sqlite:///mlflow.db"}
     study = read(tmp_path, text)
     assert study.claim == Claim(speedup=(1.3, 1.35), alternative=(1.43, 1.54), source="the guide")
     assert [w.name for w in study.workloads] == ["hm/item-sales", "hm/user-churn"]
-    assert study.data == DataSource(dataset="look-alike", scale="small", seed=7)
+    for choice in study.workloads:
+        assert choice.options == {
+            "dataset": "look-alike", "revision": None, "scale": "small", "data_seed": 7, "channels": 16,
+            "num_neighbors": [8, 4], "dropout": 0.1, "encoder_layers": 2, "validation_rows": 100, "label_seed": None,
+        }  # fmt: skip
     assert [(f.name, f.setting) for f in study.factors] == [
         ("dynamic_shapes", "both"), ("sync_free", "on"), ("no_cuda_graphs", "off")
     ]  # fmt: skip
     assert (study.compile_step, study.compile_backend, study.compile_cache) == (False, "aot_eager", "shared")
     assert (study.design, study.blocks, study.seed) == ("leave-one-out", 3, 11)
     assert study.timing == Timing(epochs=4, steps_per_epoch=30, horizon_epochs=20)
-    assert study.training == Training(
-        channels=16, num_neighbors=(8, 4), batch_size=64, optimizer="adamw", lr=0.001, schedule="cosine",
-        dropout=0.1, encoder_layers=2, validation_rows=100,
-    )  # fmt: skip
+    assert study.training == Training(batch_size=64, optimizer="adamw", lr=0.001, schedule="cosine")
     assert (study.loader.num_workers, study.loader.pin_memory) == (2, True)
     assert study.equivalence == Equivalence(
-        parity="all", margin={"user-churn": 0.002, "item-sales": 0.1}, metric_margin={"item-sales": 0.03},
+        parity="all", margin={"hm/user-churn": 0.002, "hm/item-sales": 0.1}, metric_margin={"hm/item-sales": 0.03},
         windows=(0, 7, "end"), window_steps=30, reruns=3,
     )  # fmt: skip
     assert (study.num_threads, study.trial_timeout_s) == (2, 5400.0)
     assert study.tracking_uri == "sqlite:///mlflow.db"
-    assert from_dict(Study, to_dict(study)) == study
+    stored = from_dict(Study, to_dict(study))
+    assert stored.hash == study.hash and [c.identity for c in stored.workloads] == [c.identity for c in study.workloads]
 
 
 def test_off_means_has_a_default_and_exceptions(tmp_path):
@@ -144,16 +150,16 @@ def test_arms_to_test(tmp_path):
 def test_equivalence_does_not_make_another_study(tmp_path):
     hashes = {
         read(tmp_path, SHORT + line).hash
-        for line in ("", "equivalence: off\n", "equivalence: {margin: {user-churn: 0.1}, windows: [3]}\n")
+        for line in ("", "equivalence: off\n", "equivalence: {margin: {hm/user-churn: 0.1}, windows: [3]}\n")
     }
     assert len(hashes) == 1
 
 
 def test_fewer_workloads_on_the_command_line_or_in_a_profile_leave_margins_without_use(tmp_path):
     text = SHORT.replace("[hm/user-churn]", "[hm/user-churn, hm/item-sales]")
-    text += "equivalence: {margin: {user-churn: 0.1, item-sales: 0.2}}\n"
+    text += "equivalence: {margin: {hm/user-churn: 0.1, hm/item-sales: 0.2}}\n"
     one = {"workloads": ["hm/user-churn"]}
-    assert read(tmp_path, text, overrides=one).equivalence.margin == {"user-churn": 0.1, "item-sales": 0.2}
+    assert read(tmp_path, text, overrides=one).equivalence.margin == {"hm/user-churn": 0.1, "hm/item-sales": 0.2}
     profiled = text + "profiles: {cpu: {workloads: [hm/item-sales]}}\n"
     assert [choice.name for choice in read(tmp_path, profiled).workloads] == ["hm/item-sales"]
 
@@ -169,8 +175,8 @@ def test_a_list_of_cells(tmp_path):
 
 def test_a_folder_is_relative_to_the_spec(tmp_path):
     study = read(tmp_path, SHORT.replace("look-alike", "../data/rel-hm"))
-    assert study.data.dataset == str((tmp_path / "../data/rel-hm").resolve())
-    assert study.data.scale is None
+    options = study.workloads[0].options
+    assert (options["dataset"], options["scale"]) == (str((tmp_path / "../data/rel-hm").resolve()), None)
 
 
 def test_outside_files_are_relative_to_the_spec(tmp_path):
@@ -178,6 +184,7 @@ def test_outside_files_are_relative_to_the_spec(tmp_path):
     (tmp_path / "own" / "opt.py").write_text(OUTSIDE_OPTIMIZATION)
     (tmp_path / "own" / "work.py").write_text(OUTSIDE_WORKLOAD)
     text = SHORT.replace("tensor_lr: both", "own/opt.py: both").replace("hm/user-churn", "own/work.py")
+    text = text.replace("data: {dataset: look-alike}\n", "")
     study = read(tmp_path, text + "off_means: guide\n", catalog=make_catalog())
     assert [(f.name, f.off, f.path) for f in study.factors] == [
         ("dynamic_shapes", "static", None), ("mine", "no", str(tmp_path.resolve() / "own" / "opt.py"))
@@ -219,3 +226,24 @@ def test_files_that_are_no_spec(tmp_path, content, sentence):
         path.write_bytes(content)
     with pytest.raises(UserError, match=sentence):
         read_study(path, catalog=CATALOG)
+
+
+def test_options_of_one_workload_win_over_the_shorthands_for_all(tmp_path):
+    text = SHORT.replace(
+        "[hm/user-churn]", "[hm/item-sales, {use: hm/user-churn, options: {channels: 16, data_seed: 4}}]"
+    )
+    study = read(tmp_path, text + "training: {channels: 32, dropout: 0}\n")
+    shown = [[choice.options[key] for key in ("channels", "data_seed", "dropout")] for choice in study.workloads]
+    assert shown == [[32, 0, 0.0], [16, 4, 0.0]]
+
+
+def test_a_study_of_workloads_without_data_needs_no_data(tmp_path):
+    plain = WorkloadInfo(name="plain", title="plain", lr=0.1)
+    text = SHORT.replace("hm/user-churn", "plain").replace("data: {dataset: look-alike}\n", "")
+    assert read(tmp_path, text, catalog=make_catalog_of_builtins(plain)).workloads[0].options == {}
+
+
+def test_another_option_is_another_identity_and_the_same_study(tmp_path):
+    one, two = (read(tmp_path, SHORT + line) for line in ("", "training: {channels: 16}\n"))
+    assert one.hash == two.hash
+    assert one.workloads[0].identity != two.workloads[0].identity

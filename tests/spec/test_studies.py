@@ -49,7 +49,8 @@ def test_every_study_says_what_it_asks_and_all_names_differ():
 def test_one_block_of_one_task_of_the_full_study_on_a_cpu():
     study = read("full", device="cpu", overrides={"workloads": ["hm/user-churn"], "blocks": 1})
     assert len(make_design(study).trials) == 20
-    assert (study.profile, study.data.scale, study.training.channels) == ("cpu", "tiny", 16)
+    options = study.workload("hm/user-churn").options
+    assert (study.profile, options["scale"], options["channels"]) == ("cpu", "tiny", 16)
 
 
 def test_the_full_study_carries_both_readings_of_the_claim():

@@ -1,0 +1,55 @@
+"""Types of the values of a spec -> what pydantic checks and the JSON Schema says of them; the base of its sections."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
+
+DURATION = re.compile(r"^(?:(\d{1,4})\s*h)?\s*(?:(\d{1,5})\s*m(?:in)?)?\s*(?:(\d{1,7})\s*s)?$")
+LONGEST_TRIAL_S = 7 * 24 * 3600.0
+
+Positive = Annotated[float, Field(gt=0, le=1e6)]
+Interval = Annotated[list[Positive], Field(min_length=2, max_length=2)]
+Text = Annotated[str, Field(max_length=2000)]
+
+
+def parse_duration(value: Any) -> float:
+    """Read seconds, or text such as `90s`, `30m`, `1h30m`."""
+    seconds = math.nan
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        seconds = float(value) if abs(value) <= LONGEST_TRIAL_S else math.inf
+    elif isinstance(value, str) and value.strip() and (match := DURATION.match(value.strip())):
+        hours, minutes, rest = (int(part or 0) for part in match.groups())
+        seconds = float(3600 * hours + 60 * minutes + rest)
+    if not 0 < seconds <= LONGEST_TRIAL_S:
+        raise ValueError("expected seconds, or a time such as 90s, 30m or 1h30m, up to 168h")
+    return seconds
+
+
+def parse_window(value: Any) -> int | str:
+    """Read a restart window of the equivalence test: a step, `middle` or `end`."""
+    if value in ("middle", "end") or (type(value) is int and 0 <= value <= 10**9):
+        return value
+    raise ValueError("expected a step from 0, 'middle' or 'end'")
+
+
+Duration = Annotated[
+    Any,
+    PlainValidator(parse_duration),
+    WithJsonSchema({"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string"}]}),
+]
+Window = Annotated[
+    Any,
+    PlainValidator(parse_window),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"enum": ["middle", "end"]}]}),
+]
+
+
+class Section(BaseModel):
+    """Base of every mapping in a spec: unknown keys, silent conversions, NaN and infinity are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+    expects: ClassVar[str] = "a mapping of keys to values"
