@@ -77,9 +77,9 @@ def make_factors(
     )
 
 
-def make_workloads(*names: str) -> tuple[WorkloadChoice, ...]:
-    """Build workload choices from the three built-in names, small, on the tiny look-alike."""
-    return tuple(WorkloadChoice(info=WORKLOADS[name], options=dict(OPTIONS)) for name in names)
+def make_workloads(*names: str, **options: Any) -> tuple[WorkloadChoice, ...]:
+    """Build workload choices from the three built-in names, small; `options` replace theirs."""
+    return tuple(WorkloadChoice(info=WORKLOADS[name], options={**OPTIONS, **options}) for name in names)
 
 
 def make_study(**changes: Any) -> Study:

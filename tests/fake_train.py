@@ -140,7 +140,7 @@ def make_record(request: TrialRequest, started: str, behavior: str) -> TrialReco
         if "FAKE_LOSS" in os.environ
         else None,
         parity=make_parity(request, study, behavior) if trial.purpose == "parity" else None,
-        margins={"loss": margin} if (margin := study.equivalence.margin.get("user-churn")) else {},
+        margins=study.margins_of(trial.workload),
     )
 
 

@@ -160,18 +160,17 @@ def propose(seeded: LoadedStudy, fewest_seeds: int) -> dict[str, ProposedMargins
 
 
 def snippet(study: Study, found: Mapping[str, ProposedMargins]) -> str:
-    """The lines of a spec that state the strict margins, by task (the smallest of the workloads that train it)."""
+    """The lines of a spec that state the strict margins, by workload."""
     lines = ["equivalence:"]
     for key in ("margin", "metric_margin"):
-        by_task: dict[str, float] = {}
+        strict: dict[str, float] = {}
         for choice in study.workloads:
             proposed = found.get(choice.name)
             margin = None if proposed is None else proposed.loss if key == "margin" else proposed.metric
             if margin is not None and margin.strict > 0:
-                task = choice.info.task
-                by_task[task] = min(margin.strict, by_task.get(task, margin.strict))
-        if by_task:
-            lines.append(f"  {key}: {{{', '.join(f'{task}: {value:.3g}' for task, value in by_task.items())}}}")
+                strict[choice.name] = margin.strict
+        if strict:
+            lines.append(f"  {key}: {{{', '.join(f'{name}: {value:.3g}' for name, value in strict.items())}}}")
     return "\n".join(lines) if len(lines) > 1 else "equivalence: default"
 
 

@@ -98,12 +98,12 @@ def _parity_lines(parity: ParityPlan) -> list[str]:
 
 def _design_lines(loaded: LoadedStudy) -> list[str]:
     """The alias table of a fraction, and when a sequential study stops."""
-    from ablate.design.fraction import acting_names, alias_table
+    from ablate.design.fraction import alias_table
 
     lines = []
     if loaded.design.kind == "fraction":
         lines.append("fraction, what shares a column (interactions of three or more are assumed to be 0):")
-        table = alias_table(acting_names(loaded.study))
+        table = alias_table([f.name for f in loaded.study.acting("compiled")])
         lines += [f"  {alias.reported} = {', '.join(alias.together_with)}" for alias in table]
     if (rule := loaded.study.sequential) is not None:
         lines.append(

@@ -37,11 +37,14 @@ class DesignedCell:
 
     Attributes:
         cell: The setting as written.
-        effective_key: The key with inert optimizations removed; cells that share it are aliases, measured once a block.
+        effective_key: The key with inert optimizations removed; cells that train the same share it, they are aliases,
+            measured once a block.
         arms: Names people compare: `eager`, `naive`, `full`, `without-<optimization>`, `with-<optimization>`,
             `ladder-<k>`, `eager-with-<optimization>`, `eager-again`, `full-again`.
         on: The optimizations of the study that are at their on level here (empty for eager).
         inert: The varying optimizations that cannot act here, with the reason.
+        execution: How its recipe executes: an optimization may stop a compiled cell from compiling. None in designs
+            of older versions, where it is what the cell says.
     """
 
     cell: Cell
@@ -49,6 +52,12 @@ class DesignedCell:
     arms: tuple[str, ...] = ()
     on: tuple[str, ...] = ()
     inert: Mapping[str, str] = field(default_factory=dict)
+    execution: Execution | None = None
+
+    @property
+    def compiles(self) -> bool:
+        """Whether anything is compiled when it trains."""
+        return (self.execution or self.cell.execution) == "compiled"
 
     @property
     def name(self) -> str:

@@ -166,3 +166,8 @@ class TrialRecord:
     @property
     def completed(self) -> bool:
         return self.status == "completed"
+
+    @property
+    def compiles(self) -> bool:
+        """Whether its recipe compiles anything: an optimization may stop a compiled cell from compiling."""
+        return bool(self.recipe.get("execution", self.identity.execution) == "compiled")

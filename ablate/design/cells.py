@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 from ablate.core.cell import Cell, Design, DesignedCell, Execution
 from ablate.core.errors import UserError
 from ablate.core.study import ExplicitCell, Factor, Study
-from ablate.design.fraction import FEWEST_ACTING, acting_names
+from ablate.design.fraction import FEWEST_ACTING
 from ablate.design.game import half_fraction
+from ablate.design.recipes import CHANGES_NOTHING, Appliers, Recipes
 from ablate.design.trials import arms_to_test, plan_parity, plan_trials
 
 
@@ -25,7 +27,7 @@ def eager_cell(study: Study, on: str | None = None, *, repeat: int = 0) -> Cell:
     levels = {f.name: f.on if f.name == on else f.off for f in study.factors}
     for factor in study.factors:
         fixed = _fixed_level(factor)
-        if fixed is not None and inert_reason(study, factor, "eager") is None:
+        if fixed is not None and study.inert_reason(factor, "eager") is None:
             levels[factor.name] = fixed
     return Cell(execution="eager", levels=levels, repeat=repeat)
 
@@ -42,20 +44,10 @@ def named_cells(study: Study) -> dict[str, Cell]:
     singles |= {f"without-{name}": compiled_cell(study, set(names) - {name}) for name in names}
     ladder = {f"ladder-{k}": compiled_cell(study, names[:k]) for k in range(1, len(names) + 1)}
     cells |= {**ladder, **singles} if study.design == "ladder" else {**singles, **ladder}
-    cells |= {f"eager-with-{f.name}": eager_cell(study, f.name) for f in acting_in_eager(study)}
+    cells |= {f"eager-with-{f.name}": eager_cell(study, f.name) for f in study.acting("eager")}
     cells["eager-again"] = eager_cell(study, repeat=1)
     cells["full-again"] = compiled_cell(study, names, repeat=1)
     return cells
-
-
-def acting_in_eager(study: Study) -> tuple[Factor, ...]:
-    """Select the varying optimizations that act without compilation on the device of the study."""
-    return tuple(f for f in study.varying if inert_reason(study, f, "eager") is None)
-
-
-def inert_reason(study: Study, factor: Factor, execution: Execution) -> str | None:
-    """Say why an optimization cannot act in cells of an execution mode; None where it can."""
-    return factor.info.inert_reason(execution=execution, compile_step=study.compile_step, device=study.device)
 
 
 def explicit_cell(study: Study, written: ExplicitCell, arms: Mapping[str, Cell]) -> Cell:
@@ -74,7 +66,7 @@ def explicit_cell(study: Study, written: ExplicitCell, arms: Mapping[str, Cell])
     base = eager_cell(study) if written.execution == "eager" else compiled_cell(study, [])
     levels = dict(base.levels)
     for factor in study.varying:
-        acts = written.execution == "compiled" or inert_reason(study, factor, "eager") is None
+        acts = written.execution == "compiled" or study.inert_reason(factor, "eager") is None
         if factor.name in written.levels and acts:
             levels[factor.name] = _level(factor, written.levels[factor.name])
     return Cell(execution=written.execution, levels=levels)
@@ -94,14 +86,19 @@ FEWEST_VARYING = {"factorial": 1, "ladder": 2, "leave-one-out": 1, "add-one-in":
                   "cells": 0}  # fmt: skip
 
 
-def make_design(study: Study) -> Design:
+def make_design(study: Study, appliers: Appliers | None = None) -> Design:
     """Lay out the cells of a study and the trials that measure them.
 
-    Cells with few optimizations on, and the arms people compare first, come first, so that an effective key shared by
-    several cells is measured in the plainest of them.
+    Cells that train the same share one effective key. Cells with few optimizations on, and the arms people compare
+    first, come first, so that a shared key is measured in the plainest of them.
+
+    Args:
+        study: The study.
+        appliers: What each optimization does to a recipe; None looks it up.
 
     Raises:
-        UserError: too few varying optimizations for the kind of design, or an arm name that the study does not have.
+        UserError: too few varying optimizations for the kind of design, an arm name that the study does not have, or
+            optimizations that contradict each other in a cell.
     """
     fewest, varying = FEWEST_VARYING[study.design], len(study.varying)
     if varying < fewest:
@@ -111,13 +108,15 @@ def make_design(study: Study) -> Design:
         )
     arms = named_cells(study)
     names = _arms_by_setting(arms)
-    cells = tuple(_designed(study, cell, names.get(_setting(cell), ())) for cell in _cells(study, arms))
+    written = _cells(study, arms)
     tested = [explicit_cell(study, ExplicitCell(arm=name), arms) for name in arms_to_test(study)]
+    designer = _Designer(study=study, recipes=Recipes.of_study(study, appliers), names=names, cells=(*written, *tested))
+    cells = tuple(designer.designed(cell) for cell in written)
     return Design(
         kind=study.design,
         cells=cells,
         trials=plan_trials(study, cells),
-        parity=plan_parity(study, cells, [_designed(study, cell, names[_setting(cell)]) for cell in tested]),
+        parity=plan_parity(study, cells, [designer.designed(cell) for cell in tested]),
     )
 
 
@@ -129,10 +128,10 @@ def _cells(study: Study, arms: Mapping[str, Cell]) -> list[Cell]:
         cells = [arms["eager"], arms["naive"], arms["full"]]
     if study.design == "factorial":
         cells += [compiled_cell(study, on) for size in range(len(names) + 1) for on in combinations(names, size)]
-        cells += [arms[f"eager-with-{f.name}"] for f in acting_in_eager(study)]
+        cells += [arms[f"eager-with-{f.name}"] for f in study.acting("eager")]
         cells += [arms["eager-again"], arms["full-again"]]
     elif study.design == "fraction":
-        cells += [compiled_cell(study, on) for on in half_fraction(_acting(study))]
+        cells += [compiled_cell(study, on) for on in half_fraction(_acting_names(study))]
     elif study.design == "ladder":
         cells = [arms["eager"], arms["naive"], *(arms[f"ladder-{k}"] for k in range(1, len(names) + 1))]
     elif study.design == "leave-one-out":
@@ -142,13 +141,13 @@ def _cells(study: Study, arms: Mapping[str, Cell]) -> list[Cell]:
     return list({_setting(cell): cell for cell in cells}.values())
 
 
-def _acting(study: Study) -> tuple[str, ...]:
+def _acting_names(study: Study) -> tuple[str, ...]:
     """The optimizations of the fraction.
 
     Raises:
         UserError: fewer than four can act, so that main effects would be mixed up with pairs.
     """
-    names = acting_names(study)
+    names = tuple(f.name for f in study.acting("compiled"))
     if len(names) < FEWEST_ACTING:
         raise UserError(
             f"a fraction needs at least {FEWEST_ACTING} optimizations that act in compiled cells on this device, "
@@ -158,16 +157,40 @@ def _acting(study: Study) -> tuple[str, ...]:
     return names
 
 
-def _designed(study: Study, cell: Cell, arms: tuple[str, ...]) -> DesignedCell:
-    reasons = {f.name: inert_reason(study, f, cell.execution) for f in study.factors}
-    active = {name: level for name, level in cell.levels.items() if reasons[name] is None}
-    return DesignedCell(
-        cell=cell,
-        effective_key=Cell(execution=cell.execution, levels=active, repeat=cell.repeat).key,
-        arms=arms or _arm_of_other_levels(study, cell),
-        on=tuple(f.name for f in study.factors if _is_on(f, cell)),
-        inert={f.name: reason for f in study.varying if (reason := reasons[f.name]) is not None},
-    )
+class _Designer:
+    """Knows which cells of a study train the same, and which switches change nothing in any of them."""
+
+    def __init__(
+        self, *, study: Study, recipes: Recipes, names: Mapping[str, tuple[str, ...]], cells: Sequence[Cell]
+    ) -> None:
+        self.study, self.recipes, self.names = study, recipes, names
+        modes: tuple[Execution, ...] = ("eager", "compiled")
+        self.idle = {mode: recipes.idle(cell for cell in cells if cell.execution == mode) for mode in modes}
+        self.keys: dict[tuple[str, int], str] = {}
+        for cell in cells:
+            self.keys.setdefault(recipes.identity(cell), self._key(cell))
+
+    def designed(self, cell: Cell) -> DesignedCell:
+        inert, varying = self._inert(cell), [f.name for f in self.study.varying]
+        return DesignedCell(
+            cell=cell,
+            effective_key=self.keys[self.recipes.identity(cell)],
+            arms=self.names.get(_setting(cell), ()) or _arm_of_other_levels(self.study, cell),
+            on=tuple(f.name for f in self.study.factors if _is_on(f, cell)),
+            inert={name: inert[name] for name in varying if name in inert},
+            execution=self.recipes.of(cell).execution,
+        )
+
+    def _key(self, cell: Cell) -> str:
+        """The key of a cell with everything left out that cannot act there or changes nothing."""
+        inert, execution = self._inert(cell), self.recipes.of(cell).execution
+        if execution != cell.execution:
+            inert = self.recipes.inert(replace(cell, execution=execution)) | inert
+        levels = {name: level for name, level in cell.levels.items() if name not in inert}
+        return Cell(execution=execution, levels=levels, repeat=cell.repeat).key
+
+    def _inert(self, cell: Cell) -> dict[str, str]:
+        return dict.fromkeys(self.idle[cell.execution], CHANGES_NOTHING) | self.recipes.inert(cell)
 
 
 def _arm_of_other_levels(study: Study, cell: Cell) -> tuple[str, ...]:

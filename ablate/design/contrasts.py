@@ -9,7 +9,6 @@ fractions, so that terms that cancel (aliases of an inert optimization) vanish e
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from fractions import Fraction
 from itertools import chain, combinations
 
 from ablate.core.cell import Design
@@ -25,7 +24,7 @@ from ablate.design.game import (
     subsets_of,
     union,
 )
-from ablate.design.lattice import Lattice, make_contrast, switched_on_in
+from ablate.design.lattice import Lattice, between, switched_on_in
 
 
 def level_contrasts(study: Study, design: Design, lattice: Lattice) -> Iterator[Contrast | Refusal]:
@@ -57,7 +56,7 @@ def _against_neighbors(
         if base is None:
             yield Refusal(kind="level", subject=subject, missing=(name,))
         else:
-            yield make_contrast("level", subject, {base: Fraction(1), key: Fraction(-1)})
+            yield between("level", subject, base, key)
 
 
 JOINED = " × "
@@ -128,7 +127,7 @@ def _references(lattice: Lattice) -> Iterator[Contrast | Refusal]:
             needed = {"eager": eager, lattice.cell_name(switched_on): compiled}
             yield Refusal(kind=kind, subject="", missing=tuple(name for name, key in needed.items() if key is None))
         else:
-            yield make_contrast(kind, "", {eager: Fraction(1), compiled: Fraction(-1)})
+            yield between(kind, "", eager, compiled)
 
 
 def _attributions(lattice: Lattice) -> Iterator[Contrast | Refusal]:
@@ -215,14 +214,14 @@ def _eager_optimizations(lattice: Lattice) -> Iterator[Contrast | Refusal]:
             missing = tuple(cell for cell, key in needed.items() if key is None)
             yield Refusal(kind="eager-optimization", subject=name, missing=missing)
         else:
-            yield make_contrast("eager-optimization", name, {reference: Fraction(1), switched: Fraction(-1)})
+            yield between("eager-optimization", name, reference, switched)
 
 
 def _pairs(lattice: Lattice) -> Iterator[Contrast | Refusal]:
     for arm in ("eager", "full"):
         if arm in lattice.repeats:
             first, again = lattice.repeats[arm]
-            yield make_contrast("a/a", arm, {first: Fraction(1), again: Fraction(-1)})
+            yield between("a/a", arm, first, again)
         else:
             yield Refusal(kind="a/a", subject=arm, missing=(f"{arm}-again",))
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from ablate.core.contrast import Contrast, Refusal
-from ablate.core.study import Study
 from ablate.design.game import Subset, Weights, column_weights, combined, difference, half_fraction
 from ablate.design.lattice import Lattice
 
@@ -30,15 +29,6 @@ class Alias:
 
     reported: str
     together_with: tuple[str, ...]
-
-
-def acting_names(study: Study) -> tuple[str, ...]:
-    """The varying optimizations that act in compiled cells of the study; the fraction is over these."""
-    return tuple(
-        f.name
-        for f in study.varying
-        if f.on != f.off and f.info.acts_in(execution="compiled", compile_step=study.compile_step, device=study.device)
-    )
 
 
 def alias_table(names: Sequence[str]) -> tuple[Alias, ...]:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
 
-from ablate.core.cell import Design, DesignedCell
+from ablate.core.cell import Design, DesignedCell, Execution
 from ablate.core.contrast import Contrast, ContrastKind, Refusal
 from ablate.core.study import Factor, Study
 from ablate.design.game import Subset, Weights, combined
 
 MISSING_NAMED = 12
 INERT = "it cannot act in any compiled cell of this study"
-SAME_LEVEL = "its on level and its off level are the same in this study"
+SAME_CELLS = "the cells that it compares train the same"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,15 +31,7 @@ class Lattice:
 
     @classmethod
     def of(cls, study: Study, design: Design) -> Lattice:
-        acts = {
-            mode: frozenset(
-                f.name
-                for f in study.varying
-                if f.on != f.off
-                and f.info.acts_in(execution=mode, compile_step=study.compile_step, device=study.device)
-            )
-            for mode in ("compiled", "eager")
-        }
+        acts = {"compiled": _acting(study, design, "compiled"), "eager": _acting(study, design, "eager")}
         reasons: dict[str, str] = {}
         indices: dict[str, dict[Subset, str]] = {"compiled": {}, "eager": {}}
         again: dict[tuple[str, Subset], str] = {}
@@ -54,7 +46,6 @@ class Lattice:
                 again.setdefault((mode, switched_on), designed.effective_key)
             else:
                 indices[mode].setdefault(switched_on, designed.effective_key)
-        reasons |= {f.name: SAME_LEVEL for f in study.varying if f.on == f.off}
         names = frozenset(f.name for f in study.varying)
         ends = {"eager": ("eager", frozenset[str]()), "full": ("compiled", acts["compiled"])}
         return cls(
@@ -121,6 +112,13 @@ class Lattice:
         return " ".join(["compiled", *(f"+{name}" for name in self.names if name in switched_on)])
 
 
+def _acting(study: Study, design: Design, mode: Execution) -> Subset:
+    """The varying optimizations that act in some cell of an execution mode, as far as the design has cells of it."""
+    cells = [designed for designed in design.cells if designed.cell.execution == mode]
+    acting = (f.name for f in study.acting(mode) if f.on != f.off)
+    return frozenset(name for name in acting if not cells or any(name not in cell.inert for cell in cells))
+
+
 def switched_on_in(study: Study, designed: DesignedCell, active: Subset) -> Subset | None:
     """The acting optimizations that are on; None when a cell has a level beside off and on, so is off the lattice."""
     switched_on = set()
@@ -138,10 +136,15 @@ def switched_on_in(study: Study, designed: DesignedCell, active: Subset) -> Subs
     return frozenset(switched_on)
 
 
+def between(kind: ContrastKind, subject: str, before: str, after: str) -> Contrast:
+    """The gain from one effective key to another; 0 by construction when they are one."""
+    return make_contrast(kind, subject, {} if before == after else {before: Fraction(1), after: Fraction(-1)})
+
+
 def make_contrast(kind: ContrastKind, subject: str, weights: Mapping[str, Fraction], *, assumes: str = "") -> Contrast:
     """A contrast without its zero weights; one that has no other is 0 by construction."""
     kept = {key: float(weight) for key, weight in weights.items() if weight}
-    why_inert = None if kept else INERT
+    why_inert = None if kept else SAME_CELLS
     return Contrast(kind=kind, subject=subject, weights=kept, why_inert=why_inert, assumes=assumes)
 
 

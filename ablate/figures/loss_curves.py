@@ -35,8 +35,7 @@ def info(results: Results, workload: str) -> Info | None:
     shown = tuple(ranked[:MOST_ARMS])
     if not shown:
         return None
-    task = next(choice.info.task for choice in results.study.workloads if choice.name == workload)
-    margin = results.study.equivalence.margin.get(task)
+    margin = results.study.margins_of(workload).get("loss")
     return Info(workload=workload, curves=shown, num_hidden=len(curves) - len(shown), margin=margin)
 
 

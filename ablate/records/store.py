@@ -6,7 +6,6 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -142,11 +141,8 @@ def read_columns(folder: Path, *names: str) -> dict[str, Any]:
 
 
 def read_study(path: Path) -> Study:
-    """Read the resolved study that a run wrote; margins that an older version kept by workload come back by task."""
-    study = read_json(path, Study)
-    tasks = {choice.name: choice.info.task for choice in study.workloads}
-    margin = {tasks.get(name, name): value for name, value in study.equivalence.margin.items()}
-    return replace(study, equivalence=replace(study.equivalence, margin=margin))
+    """Read the resolved study that a run wrote."""
+    return read_json(path, Study)
 
 
 def read_design(path: Path) -> Design:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ablate.analysis.results.study import ArmSummary, Finding, Response, Results, TrialRow
 from ablate.analysis.words.speed import format_interval
+from ablate.core.study import WorkloadChoice
 from ablate.report.cells import EMPTY, Table, TableCell, cell, number, seconds, speedup_cell, table
 from ablate.report.methods import methods, not_tested
 from ablate.report.sections import workload_section
@@ -68,16 +69,20 @@ def responses_used(results: Results) -> tuple[Response, ...]:
     return tuple(response for response in SHORT if response in present)
 
 
+def _data_of(choice: WorkloadChoice) -> str:
+    scale = choice.options.get("scale")
+    return f"{choice.options.get('dataset') or choice.name}" + (f" ({scale})" if scale else "")
+
+
 def _facts(results: Results) -> list[list[str]]:
     study = results.study
     done = sum(trial.completed for trial in results.trials)
     planned = len({(t.workload, t.block, t.effective_key) for t in results.trials})
-    scale = f" ({study.data.scale})" if study.data.scale else ""
     facts = [
         ["design", f"{study.design}, {results.num_cells} cells, {results.num_keys} measured per block"],
         ["trials", f"{done} of {planned} completed, {study.blocks} block{'s' if study.blocks != 1 else ''}"],
         ["device", results.environment.get("device_name", study.device)],
-        ["data", f"{study.data.dataset}{scale}"],
+        ["data", ", ".join(dict.fromkeys(map(_data_of, study.workloads)))],
         ["timing", f"{study.timing.epochs} epochs of {study.timing.steps_per_epoch} steps, "
                    f"horizon {study.timing.horizon_epochs} epochs"],
         ["off means", ", ".join(dict.fromkeys(f.off_means for f in study.factors)) or "-"],

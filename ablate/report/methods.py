@@ -83,7 +83,7 @@ def not_tested(results: Results) -> list[str]:
     fixed = [f"{f.name} ({f.setting})" for f in study.factors if f.setting != "both"]
     if fixed:
         found.append("Optimizations that this study holds fixed: " + ", ".join(fixed) + ".")
-    if study.data.dataset == "look-alike":
+    if any(choice.options.get("dataset") == "look-alike" for choice in study.workloads):
         found.append(
             "Real data: the look-alike has the shape and the difficulty of H&M, so times carry over only in so far as "
             "batch sizes do, and accuracies do not carry over."

@@ -66,7 +66,7 @@ def open_cache(
         machine: Host and device; what was compiled on another one does not make a warm start.
     """
     root = paths.compile_cache / "parity" if trial.purpose == "parity" else paths.compile_cache
-    if trial.cell.cell.execution == "eager":
+    if not trial.cell.compiles:
         return CompileCache(folder=root / "eager", state="not-compiled")
     if policy == "shared":
         (root / "shared").mkdir(parents=True, exist_ok=True)

@@ -16,6 +16,7 @@ from ablate.core.recipe import Recipe
 from ablate.core.record import CacheState, Failure
 from ablate.core.request import TrialRequest
 from ablate.core.study import Study
+from ablate.design.recipes import Appliers, compose_recipes, for_parity
 from ablate.files.disk import explain_disk_errors
 from ablate.files.locks import FileLock
 from ablate.files.paths import StudyPaths
@@ -28,7 +29,6 @@ from ablate.run.ledger.lock_owner import describe_wait, end_overdue_orphan, make
 from ablate.run.ledger.open import find_address, open_store
 from ablate.run.outcome import RunOutcome, summarize
 from ablate.run.plan.plan import select_parity, select_trials
-from ablate.run.plan.recipes import Appliers, compose_recipes, for_parity
 from ablate.run.plan.stored_study import store_plan
 from ablate.run.process.child import REQUEST_NAME, TRAIN_COMMAND, Launch, find_reference, run_child
 from ablate.run.process.environment import child_environment

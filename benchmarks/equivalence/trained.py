@@ -24,9 +24,9 @@ from ablate.analysis.statistics.envelope import FACTOR, WindowSeries, WindowTest
 from ablate.core.recipe import Recipe, compose_recipe
 from ablate.core.study import Study
 from ablate.design.cells import make_design
+from ablate.design.recipes import compose_cell, find_appliers, for_parity
 from ablate.design.trials import resolve_windows
 from ablate.plugins.catalog import make_catalog
-from ablate.run.plan.recipes import compose_cell, find_appliers, for_parity
 from ablate.spec.reader import read_study
 from ablate.train.parity.runs import (
     ARM,

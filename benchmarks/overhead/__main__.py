@@ -29,9 +29,9 @@ import numpy as np
 from ablate.analysis.statistics.inference import half_width
 from ablate.core.study import Study
 from ablate.design.cells import make_design
+from ablate.design.recipes import compose_recipes
 from ablate.plugins.catalog import make_catalog
 from ablate.run.devices import pick_device
-from ablate.run.plan.recipes import compose_recipes
 from ablate.run.process.child import OUTPUT_NAME, TRAIN_COMMAND
 from ablate.spec.reader import read_study
 from ablate.workloads.relational.data.graph import load_graph

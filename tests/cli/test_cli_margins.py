@@ -56,7 +56,7 @@ def test_margins_of_twenty_seeds_by_hand(ablate: Ablate, spec: Path, tmp_path: P
     assert "strict 0.0513 (recommended), ceiling 0.0979" in out
     assert "strict 0.00513 (recommended), ceiling 0.00979" in out
     assert "strict = 0.5 sd, ceiling = 0.954 sd" in out
-    assert out.endswith("\n\nequivalence:\n  margin: {user-churn: 0.0513}\n  metric_margin: {user-churn: 0.00513}\n")
+    assert out.endswith("\n\nequivalence:\n  margin: {hm/user-churn: 0.0513}\n  metric_margin: {hm/user-churn: 0.00513}\n")
     assert read_log(tmp_path, "start") == []
 
 
@@ -70,7 +70,7 @@ def test_the_snippet_is_a_section_that_the_spec_takes(ablate: Ablate, spec: Path
     read = load_study(spec, runs=Path("runs"), reports=Path("reports")).study.equivalence
     written = YAML(typ="safe").load(snippet)["equivalence"]
     assert (dict(read.margin), dict(read.metric_margin)) == (written["margin"], written["metric_margin"])
-    assert read.margin == {"user-churn": 0.0513}
+    assert read.margin == {"hm/user-churn": 0.0513}
 
 
 def test_seeds_of_two_environments_are_not_pooled(ablate: Ablate, spec: Path, twenty_seeds: list[Path]) -> None:
@@ -110,7 +110,7 @@ def test_fewer_seeds_only_when_asked_for_and_then_it_says_so(
     # final losses 0.5 and 0.6: sd 0.0707; metrics 0 and 0.001: sd 0.000707
     assert "0.55, sd 0.0707 over 2 seeds; strict 0.0354 (recommended), ceiling 0.0675" in out
     assert "from 2 seeds only, 20 are needed: take this as a first look" in out
-    assert "metric_margin: {user-churn: 0.000354}" in out
+    assert "metric_margin: {hm/user-churn: 0.000354}" in out
     assert read_log(tmp_path, "start") == ["hm/user-churn/b0/eager[]", "hm/user-churn/b1/eager[]"]
 
 

@@ -80,7 +80,7 @@ def test_both_kinds_of_failures_are_counted_apart(ablate: Ablate, spec: Path, mo
 
 @pytest.mark.usefixtures("no_tracking")
 def test_a_margin_stated_after_trials_is_called_that(ablate: Ablate, spec: Path, tmp_path: Path) -> None:
-    stated = "equivalence: {parity: off, margin: {user-churn: 0.1}}"
+    stated = "equivalence: {parity: off, margin: {hm/user-churn: 0.1}}"
     spec.write_text(spec.read_text().replace("equivalence: default", stated))
     assert ablate("run", spec, "--no-report")[0] == 0
     sentence = "margins: 3 trials ended before the spec stated these margins; what they decide is called after the fact"
@@ -90,4 +90,4 @@ def test_a_margin_stated_after_trials_is_called_that(ablate: Ablate, spec: Path,
     code, _, err = ablate("run", spec, "--no-report")
     assert (code, sentence in err) == (0, True)
     assert len(read_log(tmp_path, "start")) == 3
-    assert json.loads(Path("runs/small/study.json").read_text())["equivalence"]["margin"] == {"user-churn": 0.2}
+    assert json.loads(Path("runs/small/study.json").read_text())["equivalence"]["margin"] == {"hm/user-churn": 0.2}

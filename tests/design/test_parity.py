@@ -149,7 +149,7 @@ def test_windows_steps_and_reruns_are_part_of_the_key():
             Equivalence(window_steps=30),
             Equivalence(reruns=2),
             Equivalence(windows=(20, "end")),
-            Equivalence(margin={"user-churn": 0.1}),
+            Equivalence(margin={"hm/user-churn": 0.1}),
         )
     }
     assert keys == {"parity(0|30)", "parity(0|60|2)", "parity(20|60)", "parity(0|60)"}

@@ -48,8 +48,8 @@ INFO = OptimizationInfo(
 WORKLOAD = """\
 from ablate.core.workload import WorkloadInfo
 
-INFO = WorkloadInfo(name="odd/one", title={markup!r}, task="user-churn", metric="roc_auc",
-                    metric_unit="#u $v$ <w>", higher_is_better=True, reference_lr=0.005)
+INFO = WorkloadInfo(name="odd/one", title={markup!r}, metric="roc_auc",
+                    metric_unit="#u $v$ <w>", higher_is_better=True, lr=0.005)
 
 
 def build(context):

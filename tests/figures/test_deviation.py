@@ -20,7 +20,7 @@ from simulated import make_records, write_study_folder
 from simulated_parity import Arm, flat, from_step, write_parity_trials
 
 CHURN = "hm/user-churn"
-WINDOWS = Equivalence(parity="all", windows=(0, "middle"), margin={"user-churn": 0.02})
+WINDOWS = Equivalence(parity="all", windows=(0, "middle"), margin={"hm/user-churn": 0.02})
 
 
 def results_of(tmp_path: Path, arms: dict[str, Arm], equivalence: Equivalence = WINDOWS, **parity: Any) -> Results:

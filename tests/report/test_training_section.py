@@ -104,7 +104,7 @@ def test_off_says_what_was_not_tested(tmp_path: Path) -> None:
 
 
 def test_margins_are_printed_with_when_they_were_stated(tmp_path: Path) -> None:
-    study = study_of(blocks=5, equivalence=Equivalence(parity="off", margin={"user-churn": 0.001}))
+    study = study_of(blocks=5, equivalence=Equivalence(parity="off", margin={"hm/user-churn": 0.001}))
     stated = section(results_of(tmp_path / "a", study, simulation={"change": with_margins(loss=0.001)}))
     cells = next(r for r in stated["margins"]["rows"] if r[0]["main"] == "full")
     assert cells[3] == {"main": "±0.001", "small": "stated before the trials", "tone": ""}

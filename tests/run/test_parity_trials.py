@@ -17,12 +17,12 @@ from ablate.core.errors import UserError
 from ablate.core.record import TrialRecord
 from ablate.core.request import TrialRequest
 from ablate.core.study import Equivalence
+from ablate.design.recipes import compose_recipes, for_parity
 from ablate.records.store import read_design, read_json, read_record, write_record
 from ablate.run.compile_cache import close_cache, open_cache
 from ablate.run.ledger.journal import JournalStore
 from ablate.run.ledger.ledger import Claim, Held, Ledger
 from ablate.run.outcome import RunOutcome
-from ablate.run.plan.recipes import compose_recipes, for_parity
 from ablate.run.progress import PlainProgress, SilentProgress
 from ablate.run.rerun import train_again
 from ablate.run.runner import run_study

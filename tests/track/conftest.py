@@ -14,17 +14,7 @@ from ablate.core.cell import Design, PlannedTrial
 from ablate.core.evidence import Evidence
 from ablate.core.optimization import Level, OptimizationInfo
 from ablate.core.record import DataStamp, Identity, Metric, Times, TrialRecord
-from ablate.core.study import (
-    DataSource,
-    Equivalence,
-    ExplicitCell,
-    Factor,
-    LoaderOptions,
-    Study,
-    Timing,
-    Training,
-    WorkloadChoice,
-)
+from ablate.core.study import Equivalence, ExplicitCell, Factor, LoaderOptions, Study, Timing, Training, WorkloadChoice
 from ablate.core.workload import WorkloadInfo
 from ablate.design.cells import make_design
 from ablate.files.paths import StudyPaths
@@ -111,7 +101,11 @@ def _make_factor(name: str, off_means: str) -> Factor:
         name=name,
         title=name,
         layer="compiler input",
-        levels={"yes": Level("Does it."), "no": Level("Does not."), "old": Level("Does it as in 2023.")},
+        levels={
+            "yes": Level("Does it.", changes={f"model.{name}": "yes"}),
+            "no": Level("Does not.", changes={}),
+            "old": Level("Does it as in 2023.", changes={f"model.{name}": "old"}),
+        },
         on="yes",
         off={"today": "no", "guide": "old"},
         emulations={"old": "emulates 2023"},
@@ -127,18 +121,16 @@ def make_study_on_disk(tmp_path: Path) -> Callable[..., StudyOnDisk]:
         workload = WorkloadInfo(
             name="hm/user-churn",
             title="churn",
-            task="user-churn",
             metric="roc_auc",
             metric_unit="AUROC (0..1)",
             higher_is_better=True,
-            reference_lr=0.005,
+            lr=0.005,
         )
         study = Study(
             name="hm-tiny",
             question="Does *it* help?",
             claim=None,
-            workloads=(WorkloadChoice(info=workload),),
-            data=DataSource(dataset="look-alike", scale="tiny"),
+            workloads=(WorkloadChoice(info=workload, options={"channels": 8}),),
             factors=(_make_factor("alpha", "today"), _make_factor("beta", "guide")),
             compile_step=True,
             compile_backend="eager",
@@ -147,7 +139,7 @@ def make_study_on_disk(tmp_path: Path) -> Callable[..., StudyOnDisk]:
             blocks=2,
             seed=0,
             timing=Timing(epochs=2, steps_per_epoch=3, horizon_epochs=10),
-            training=Training(channels=8),
+            training=Training(batch_size=8),
             loader=LoaderOptions(),
             compile_cache="per-cell",
             equivalence=Equivalence(parity="off"),

@@ -72,7 +72,7 @@ def make_verdicts(
 def flags(record: TrialRecord) -> tuple[str, ...]:
     """What a reader must know about a trial: it left the compiler, or it never became steady."""
     found = []
-    if record.identity.execution == "compiled":
+    if record.compiles:
         first: dict[str, LimitHit | CompileEvent] = {}
         gave_up: list[LimitHit | CompileEvent] = [*record.evidence.limit_hits]
         gave_up += [event for event in record.evidence.events if event.failure]

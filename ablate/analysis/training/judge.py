@@ -51,7 +51,7 @@ def make_training(
     eager = next((key for key, cell in arms.items() if "eager" in cell.arms), "")
     lattice = Lattice.of(study, design)
     blocks = select_parity(study, design, trials.workload, records)
-    windows, deviations = compare_windows(study, blocks, lambda key: names.get(key, key))
+    windows, deviations = compare_windows(study, design, blocks, lambda key: names.get(key, key))
     compared = losses if not trials.not_comparable else {}
     margins = margin_rows(study, trials, compared, _subjects(names, eager, lattice))
     verdicts = [
@@ -66,7 +66,7 @@ def make_training(
                 is_deterministic=bool(blocks) and all(block.is_deterministic for block in blocks),
             ),
             blocks,
-            full_and_without(study, name) or (),
+            full_and_without(study, design, name) or (),
         )
         for name in lattice.names
     ]  # fmt: skip
@@ -149,7 +149,7 @@ def _optimization_verdict(
         for subset, key in lattice.compiled.items()
         if name in subset and subset - {name} in lattice.compiled
     ]
-    if full_and_without(study, name) is None:
+    if name not in lattice.active:
         reason = lattice.why_inert.get(name, "it cannot act here")
         return replace(blank, reason=f"inert: {reason}")
     own = [w for w in windows if (w.side, w.subject) == ("optimization", name)]

@@ -71,13 +71,13 @@ def margin_rows(study: Study, trials: WorkloadTrials, losses: Losses, subjects: 
     """Test the final loss, the curve and the validation metric of every subject.
 
     Args:
-        study: Its margins, by task.
+        study: Its margins, by workload.
         trials: Usable timed trials of one workload.
         losses: Loss per step by block and effective key, shape (T,).
         subjects: What to test.
     """
-    task = next(choice.info.task for choice in study.workloads if choice.name == trials.workload)
-    margins = study.equivalence.margin.get(task), study.equivalence.metric_margin.get(task)
+    stated = study.margins_of(trials.workload)
+    margins = stated.get("loss"), stated.get("metric")
     rows: list[MarginRow] = []
     for subject in subjects:
         blocks = [b for b in trials.blocks if all((b, key) in losses for key in subject.weights)]

@@ -77,7 +77,7 @@ def timed_agreement(
             table = _by_run(trial.folder).get("timed") if trial is not None and key != eager_key else None
             if table is None:
                 continue
-            note = NOT_ALIGNED if study.training.dropout > 0 else ""
+            note = NOT_ALIGNED if study.workload(trials.workload).options.get("dropout", 1) else ""
             blank = Agreement(workload=trials.workload, arm=name, trials="timed", block=block, kind=kind, note=note)
             found = compare_predictions(blank, table, eager)
             if found is not None:

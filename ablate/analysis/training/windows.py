@@ -6,34 +6,40 @@ the two differ in nothing else, and where the optimization promises identical ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from ablate.analysis.results.training import Deviation, Side, WindowRow
 from ablate.analysis.statistics.envelope import FACTOR, FEWEST_TESTED, WindowSeries, WindowTest, compare_window
 from ablate.analysis.trials.parity import ParityBlock, Recorded, read_runs, reruns_of, window_of
-from ablate.core.cell import Cell
+from ablate.core.cell import Cell, Design
 from ablate.core.study import Study
-from ablate.design.cells import compiled_cell, inert_reason
+from ablate.design.cells import compiled_cell
 
 Runs = Mapping[tuple[str, int], Recorded]
 
 
-def full_and_without(study: Study, name: str) -> tuple[str, str] | None:
+def full_and_without(study: Study, design: Design, name: str) -> tuple[str, str] | None:
     """Effective keys of `full` and of `full` without an optimization; None when they are one (it cannot act)."""
     every = {f.name for f in study.varying}
-    full, without = (_effective_key(study, compiled_cell(study, on)) for on in (every, every - {name}))
+    known = {cell.cell.key: cell for cell in (*design.cells, *(trial.cell for trial in design.parity))}
+    cells = [compiled_cell(study, on) for on in (every, every - {name})]
+    inert = known[cells[0].key].inert if cells[0].key in known else {}
+    full, without = (
+        known[cell.key].effective_key if cell.key in known else _effective_key(study, cell, inert) for cell in cells
+    )
     return None if full == without else (full, without)
 
 
 def compare_windows(
-    study: Study, blocks: Sequence[ParityBlock], name_of: Callable[[str], str]
+    study: Study, design: Design, blocks: Sequence[ParityBlock], name_of: Callable[[str], str]
 ) -> tuple[list[WindowRow], list[Deviation]]:
     """Compare every arm with eager, and `full` with `full` without each optimization.
 
     Args:
         study: Its varying factors are the optimizations.
+        design: Its cells, timed and parity.
         blocks: The parity trials of one workload.
         name_of: Effective key -> name of the arm.
 
@@ -52,7 +58,7 @@ def compare_windows(
                 if test is not None:
                     _keep_worst(shown, row, window, test)
         for factor in study.varying:
-            keys = full_and_without(study, factor.name)
+            keys = full_and_without(study, design, factor.name)
             if keys is not None and set(keys) <= set(block.planned):
                 rows += _switch_windows(block, keys, factor.name, runs)
     return rows, [deviation for _, deviation in shown.values()]
@@ -200,8 +206,8 @@ def _number(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _effective_key(study: Study, cell: Cell) -> str:
-    """Key of a cell with everything left out that cannot act there, as the design writes it."""
-    acts = {f.name for f in study.factors if inert_reason(study, f, cell.execution) is None}
-    levels = {name: level for name, level in cell.levels.items() if name in acts}
+def _effective_key(study: Study, cell: Cell, inert: Collection[str]) -> str:
+    """Key of a cell that is not in the design, with everything left out that cannot act, as the design writes it."""
+    acts = {f.name for f in study.factors if study.inert_reason(f, cell.execution) is None}
+    levels = {name: level for name, level in cell.levels.items() if name in acts and name not in inert}
     return Cell(execution=cell.execution, levels=levels).key

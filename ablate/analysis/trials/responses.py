@@ -70,7 +70,7 @@ def cache_state(trials: WorkloadTrials, block: int) -> str:
         out of the horizon.
     """
     usable = [trial for (number, _), trial in trials.usable.items() if number == block]
-    compiled = [trial for trial in usable if trial.record.identity.execution == "compiled"]
+    compiled = [trial for trial in usable if trial.record.compiles]
     states = {trial.record.cache_state for trial in compiled}
     if not compiled:
         return "any" if usable else "none"

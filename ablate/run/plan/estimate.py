@@ -30,14 +30,14 @@ def estimate(study: Study, missing: Sequence[PlannedTrial], records: Sequence[Tr
     Returns:
         Seconds, and the sentence that says where they come from.
     """
-    seen: dict[tuple[str, str, str], list[float]] = {}
+    seen: dict[tuple[str, bool, str], list[float]] = {}
     for record in records:
         if record.completed:
-            place = (record.identity.workload, record.identity.execution, record.identity.purpose)
+            place = (record.identity.workload, record.compiles, record.identity.purpose)
             seen.setdefault(place, []).append(_seconds(record))
     total, guessed = 0.0, 0
     for trial in missing:
-        times = seen.get((trial.workload, trial.cell.cell.execution, trial.purpose))
+        times = seen.get((trial.workload, trial.cell.compiles, trial.purpose))
         total += fmean(times) if times else rule_of_thumb_s(study, trial)
         guessed += times is None
     if not missing:
@@ -46,7 +46,9 @@ def estimate(study: Study, missing: Sequence[PlannedTrial], records: Sequence[Tr
         purposes = {trial.purpose for trial in missing}
         num_seen = sum(len(times) for place, times in seen.items() if place[2] in purposes)
         return total, f"from {num_seen} finished trials of this study, {PROCESS_START_S:.0f} s to start each process"
-    assumption = f"assumed, not measured: {START_S:.0f} s to start a trial, {_step_s(study):.3g} s a step"
+    assumption = (
+        f"assumed, not measured: {START_S:.0f} s to start a trial, {_step_s(study, missing[0].workload):.3g} s a step"
+    )
     if study.compile_backend == "inductor":
         assumption += f", {COLD_COMPILE_S:.0f} s to compile, {WARM_COMPILE_S:.0f} s from a warm cache"
     part = f"; for {guessed} of {len(missing)} trials, the others from finished ones"
@@ -55,8 +57,8 @@ def estimate(study: Study, missing: Sequence[PlannedTrial], records: Sequence[Tr
 
 def rule_of_thumb_s(study: Study, trial: PlannedTrial) -> float:
     """Wall time of one trial when nothing was measured yet: start, steps and, when it compiles, the compiler."""
-    steps_s = num_steps(study, trial) * _step_s(study)
-    if trial.cell.cell.execution == "eager" or study.compile_backend != "inductor":
+    steps_s = num_steps(study, trial) * _step_s(study, trial.workload)
+    if not trial.cell.compiles or study.compile_backend != "inductor":
         return START_S + steps_s
     is_warm = study.compile_cache == "shared" or (study.compile_cache == "per-cell" and trial.block > 0)
     return START_S + steps_s + (WARM_COMPILE_S if is_warm else COLD_COMPILE_S)
@@ -78,9 +80,10 @@ def num_steps(study: Study, trial: PlannedTrial) -> int:
     return max(ends) + (1 + study.equivalence.reruns) * in_windows
 
 
-def _step_s(study: Study) -> float:
+def _step_s(study: Study, workload: str) -> float:
     """Seconds a step, in proportion to width and batch from 128 channels and 256 seeds, with a floor for overhead."""
-    size = study.training.channels * study.training.batch_size / (REFERENCE_CHANNELS * REFERENCE_BATCH)
+    channels = study.workload(workload).options.get("channels", REFERENCE_CHANNELS)
+    size = channels * study.training.batch_size / (REFERENCE_CHANNELS * REFERENCE_BATCH)
     if study.device == "cpu":
         return max(0.02, STEP_S["cpu"] * size)
     return max(0.01, STEP_S["cuda"] * math.sqrt(size))

@@ -16,9 +16,9 @@ from ablate.core.optimization import Expectation
 from ablate.core.recipe import Recipe
 from ablate.core.request import Diagnosis, Probe, ProbeRequest, ProbeResult
 from ablate.core.study import Factor, Study
+from ablate.design.recipes import compose_cell, find_appliers
 from ablate.records.store import read_json, write_json
 from ablate.run.devices import pick_device
-from ablate.run.plan.recipes import compose_cell, find_appliers
 from ablate.run.process.child import TRAIN_COMMAND
 from ablate.run.process.environment import child_environment
 from ablate.run.process.missing_record import last_error_line, read_tail
@@ -78,7 +78,7 @@ def _probe(
 ) -> Probe:
     now = levels[factor.name]
     switched = factor.off if now == factor.on else factor.on
-    inert = factor.info.inert_reason(execution=prober.execution, compile_step=study.compile_step, device=study.device)
+    inert = study.inert_reason(factor, prober.execution)
     if inert:
         return Probe(optimization=factor.name, before=now, after=switched, inert=inert, verdict="inert")
     tell(f"{factor.name}: {now} -> {switched}")

@@ -66,6 +66,7 @@ def unfinished_record(study: Study, request: TrialRequest, status: Status, failu
             order=trial.order,
             attempt=request.attempt,
             purpose=trial.purpose,
+            workload_digest=study.workload(trial.workload).identity,
         ),
         status=status,
         failure=failure,

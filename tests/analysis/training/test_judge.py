@@ -174,7 +174,7 @@ def test_other_precision_is_refused_in_timed_trials_too(tmp_path: Path) -> None:
             for r, series in trials
         ]
 
-    study = study_of(blocks=5, equivalence=Equivalence(margin={"user-churn": 0.01}))
+    study = study_of(blocks=5, equivalence=Equivalence(margin={"hm/user-churn": 0.01}))
     results = analyzed(tmp_path, study, {"full": Arm(**other)}, edit=edit)
     full = verdict(results, "full")
     assert (full.verdict, full.tier) == ("inconclusive", 2)
@@ -255,7 +255,7 @@ def test_an_eager_that_does_not_repeat_itself_tests_nothing(tmp_path: Path) -> N
 
 
 def test_off_leaves_tier_2_and_says_what_was_not_tested(tmp_path: Path) -> None:
-    margins = Equivalence(parity="off", margin={"user-churn": 0.001})
+    margins = Equivalence(parity="off", margin={"hm/user-churn": 0.001})
     results = analyzed(
         tmp_path, study_of(blocks=5, equivalence=margins), simulation={"change": with_margins(loss=0.001)}
     )
@@ -267,7 +267,7 @@ def test_off_leaves_tier_2_and_says_what_was_not_tested(tmp_path: Path) -> None:
 
 
 def test_a_margin_that_came_later_is_stated_after_the_fact(tmp_path: Path) -> None:
-    margins = Equivalence(parity="off", margin={"user-churn": 0.001})
+    margins = Equivalence(parity="off", margin={"hm/user-churn": 0.001})
     results = analyzed(tmp_path, study_of(blocks=5, equivalence=margins))
     assert {m.stated for m in results.margin_tests if m.quantity == "final loss"} == {"after the fact"}
     assert "stated after the fact" in verdict(results, "full").reason
@@ -283,7 +283,7 @@ def test_no_margin_is_inconclusive_and_says_what_to_do(tmp_path: Path) -> None:
 
 
 def test_a_loss_outside_the_margin_is_different(tmp_path: Path) -> None:
-    margins = Equivalence(parity="off", margin={"user-churn": 0.001})
+    margins = Equivalence(parity="off", margin={"hm/user-churn": 0.001})
     results = analyzed(tmp_path, study_of(blocks=5, equivalence=margins), edit=scaled_loss(1.05))
     assert (verdict(results, "full").verdict, verdict(results, "full").tier) == ("different", 2)
     # both cells of a pair are scaled alike: the optimizations change nothing
@@ -291,7 +291,7 @@ def test_a_loss_outside_the_margin_is_different(tmp_path: Path) -> None:
 
 
 def test_the_whole_training_can_overrule_the_windows(tmp_path: Path) -> None:
-    margins = Equivalence(margin={"user-churn": 0.001})
+    margins = Equivalence(margin={"hm/user-churn": 0.001})
     results = analyzed(tmp_path, study_of(blocks=5, equivalence=margins), edit=scaled_loss(1.05))
     full = verdict(results, "full")
     assert (full.verdict, full.tier) == ("different", 2)
@@ -299,7 +299,7 @@ def test_the_whole_training_can_overrule_the_windows(tmp_path: Path) -> None:
 
 
 def test_factorial_contrasts_use_every_cell(tmp_path: Path) -> None:
-    margins = Equivalence(parity="off", margin={"user-churn": 0.01})
+    margins = Equivalence(parity="off", margin={"hm/user-churn": 0.01})
     study = make_study(blocks=5, factors=make_factors(THREE), equivalence=margins)
 
     on = {cell.effective_key: "sync_free" in cell.on for cell in make_design(study).cells}

@@ -73,7 +73,8 @@ def test_rule_of_thumb_is_start_plus_steps_plus_compile(tmp_path: Path) -> None:
         tmp_path,
         compile_backend="inductor",
         timing=Timing(epochs=2, steps_per_epoch=10),
-        training=Training(channels=128, batch_size=256),
+        training=Training(batch_size=256),
+        workloads=make_workloads("hm/user-churn", channels=128),
     )
     by_place = {(trial.cell.name, trial.block): rule_of_thumb_s(study, trial) for trial in design.trials}
     assert by_place["eager", 0] == pytest.approx(15 + 20 * 0.25)
@@ -130,7 +131,8 @@ def with_parity(folder: Path, **changes: Any) -> tuple[Study, Any, StudyPaths]:
         folder,
         compile_backend="inductor",
         timing=Timing(epochs=5, steps_per_epoch=60),
-        training=Training(channels=128, batch_size=256),
+        training=Training(batch_size=256),
+        workloads=make_workloads("hm/user-churn", channels=128),
         **{"factors": make_factors(("tensor_lr",)), **changes},
     )
 
@@ -164,12 +166,12 @@ def test_the_plan_counts_parity_trials_apart(tmp_path: Path) -> None:
 
 
 def test_trials_under_other_margins_are_counted(tmp_path: Path) -> None:
-    study, design, paths = make_run(tmp_path, blocks=1, equivalence=Equivalence(margin={"user-churn": 0.2}))
+    study, design, paths = make_run(tmp_path, blocks=1, equivalence=Equivalence(margin={"hm/user-churn": 0.2}))
     trials = select_trials(study, design, None)
     for trial, margins in zip(trials, ({"loss": 0.2}, {"loss": 0.1}, {}), strict=True):
         record_trial(study, trial, paths, 10, margins=margins)
     assert make_plan(study, design, trials, paths).under_other_margins == 2
-    both = replace(study, equivalence=Equivalence(margin={"user-churn": 0.2}, metric_margin={"user-churn": 0.01}))
+    both = replace(study, equivalence=Equivalence(margin={"hm/user-churn": 0.2}, metric_margin={"hm/user-churn": 0.01}))
     assert make_plan(both, design, trials, paths).under_other_margins == 3
 
 
