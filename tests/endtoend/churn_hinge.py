@@ -1,15 +1,19 @@
 """A workload that lives outside the project: user churn with a soft hinge loss."""
 
 from ablate.core.workload import WorkloadInfo
+from ablate.workloads.relational.options import SUPPORTS, RelationalOptions, prepare
+
+__all__ = ["INFO", "build", "prepare"]
 
 INFO = WorkloadInfo(
     name="my/churn-hinge",
     title="churn, hinge loss",
-    task="user-churn",
     metric="roc_auc",
     metric_unit="AUROC, 0 to 1",
     higher_is_better=True,
-    reference_lr=0.005,
+    lr=0.005,
+    options=RelationalOptions,
+    supports=SUPPORTS,
 )
 
 
@@ -19,4 +23,7 @@ def build(context):
 
     from ablate.workloads.relational.entity import EntityWorkload
 
-    return EntityWorkload(context, INFO, lambda scores, churn: softplus(1 - (2 * churn - 1) * scores).mean())
+    def hinge(scores, churn):
+        return softplus(1 - (2 * churn - 1) * scores).mean()
+
+    return EntityWorkload(context, INFO, "user-churn", hinge)

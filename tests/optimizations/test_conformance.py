@@ -31,7 +31,7 @@ def test_info_is_complete(name: str) -> None:
     assert info.on not in info.off.values()
     assert set(info.off) == {"today", "guide"} if name in GUIDE else set(info.off) >= {"today"}
     assert all(e.counter in COUNTERS | set(info.counters) and e.sentence for e in info.expectations)
-    assert info.expectations or name == "bf16"  # what computes in bfloat16 shows in no counter, but in the losses
+    assert info.expectations
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from ablate.core.optimization import Level, OptimizationInfo
+from collections.abc import Mapping
+from typing import Any
+
+from ablate.core.optimization import Expectation, Level, OptimizationInfo
 
 INFO = OptimizationInfo(
     name="bf16",
@@ -18,5 +21,32 @@ INFO = OptimizationInfo(
     on="bfloat16",
     off={"today": "float32"},
     numerics="training",
+    expectations=(
+        Expectation(
+            counter="bfloat16_results", direction="more", sentence="operations of the forward compute in bfloat16"
+        ),
+    ),
+    counters={"bfloat16_results": "operations of a forward whose result is bfloat16"},
     source="PyTorch, Automatic Mixed Precision",
 )
+
+
+def count(session: Any) -> Mapping[str, float]:
+    """Operations of an eager forward on the first batch that give bfloat16; the training is not touched."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    results: list[torch.dtype] = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            result = func(*args, **(kwargs or {}))
+            results.append(getattr(result, "dtype", torch.float32))
+            return result
+
+    model, batch = session.workload.model, session.parts.move(session.dataset[0])
+    model.eval()  # draws no masks and leaves the statistics of batch norms alone
+    with torch.no_grad(), Watch():
+        session.parts.loss(model, batch)
+    model.train()
+    return {"bfloat16_results": float(results.count(torch.bfloat16))}
