@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 from ablate.core.errors import UserError
 
+TORCH_SETTINGS = ("float32_matmul_precision", "num_threads", "flush_denormal", "deterministic", "cudnn_benchmark")
+
 
 @dataclass(frozen=True, kw_only=True)
 class CompileOptions:
@@ -38,7 +40,7 @@ class Recipe:
             `path/to/file.py:function`), called with the parts of the session before anything is compiled.
         dynamo_config, inductor_config: Settings of `torch._dynamo.config` and `torch._inductor.config`.
         step_dynamo_config: Settings of `torch._dynamo.config` that hold only while the optimizer step runs.
-        torch_settings: `float32_matmul_precision`, `num_threads`, `flush_denormal`.
+        torch_settings: Settings of torch, by the names in `TORCH_SETTINGS`.
         environment: Variables set in the trial's process before torch is imported.
     """
 

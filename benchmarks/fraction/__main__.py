@@ -88,13 +88,14 @@ def report_lines(results: Results, title: str, *, noise: Results | None = None) 
         noise: Results that have the A/A pair, when the design itself has none.
     """
     study = results.study
+    options = study.workloads[0].options
     done = sum(trial.completed for trial in results.trials)
     blocks = sorted({trial.block for trial in results.trials if not trial.not_run})
     yield f"{study.name}: {title}"
     yield (
         f"{results.num_keys} trials a block, blocks {blocks[0]} to {blocks[-1]}, {done} trials completed; "
         f"off means {', '.join(dict.fromkeys(f.off_means for f in study.factors))}; device {study.device} "
-        f"({results.environment.get('device_name', 'unknown')}); data {study.data.dataset} {study.data.scale or ''}"
+        f"({results.environment.get('device_name', 'unknown')}); data {options['dataset']} {options['scale'] or ''}"
     )
     for choice in study.workloads:
         yield ""

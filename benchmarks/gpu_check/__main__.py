@@ -32,18 +32,8 @@ from ablate.core.cell import PlannedTrial
 from ablate.core.optimization import OffMeans
 from ablate.core.record import TrialRecord
 from ablate.core.request import TrialRequest
-from ablate.core.serialize import to_dict
-from ablate.core.study import (
-    DataSource,
-    Equivalence,
-    ExplicitCell,
-    Factor,
-    LoaderOptions,
-    Study,
-    Timing,
-    Training,
-    WorkloadChoice,
-)
+from ablate.core.serialize import from_dict, to_dict
+from ablate.core.study import Equivalence, ExplicitCell, Factor, LoaderOptions, Study, Timing, Training, WorkloadChoice
 from ablate.core.units import format_duration
 from ablate.design.cells import make_design
 from ablate.design.recipes import compose_recipes, find_appliers
@@ -94,16 +84,14 @@ def make_study(workload: str, off_means: OffMeans, device: str, scale: str) -> S
     infos = [catalog.optimizations[name] for name in GUIDE]
     factors = tuple(Factor(info=i, off_means=off_means, off=i.off_level(off_means), on=i.on) for i in infos)
     on_gpu = device == "cuda"
-    if on_gpu:
-        training = Training(channels=128, num_neighbors=(128, 64), batch_size=512, lr=0.005, validation_rows=5000)
-    else:
-        training = Training(
-            channels=8, num_neighbors=(4, 2), batch_size=16, lr=0.005, encoder_layers=1, validation_rows=100
-        )
+    small = {"channels": 8, "num_neighbors": [4, 2], "encoder_layers": 1}
+    sizes = {"validation_rows": 5000} if on_gpu else {**small, "validation_rows": 100}
+    info = catalog.workloads[workload]
+    options = to_dict(from_dict(info.options, {"dataset": "look-alike", "scale": scale, **sizes}))
+    training = Training(batch_size=512 if on_gpu else 16, lr=0.005)
     return Study(
         name="gpu-check", question="What does a GPU add to the evidence?", claim=None,
-        workloads=(WorkloadChoice(info=catalog.workloads[workload]),),
-        data=DataSource(dataset="look-alike", scale=scale), factors=factors, compile_step=True,
+        workloads=(WorkloadChoice(info=info, options=options),), factors=factors, compile_step=True,
         compile_backend="inductor" if on_gpu else "eager", design="cells",
         cells=tuple(ExplicitCell(arm=arm) for arm in ARMS), blocks=1, seed=0,
         timing=Timing(epochs=4, steps_per_epoch=40 if on_gpu else 4, horizon_epochs=10), training=training,

@@ -10,7 +10,7 @@ import numpy as np
 from ablate.analysis.statistics.engine import Array, weight_matrix
 from ablate.core.cell import Design, DesignedCell
 from ablate.core.contrast import Contrast
-from ablate.core.study import DataSource, Equivalence, Factor, LoaderOptions, Study, Timing, Training, WorkloadChoice
+from ablate.core.study import Equivalence, Factor, LoaderOptions, Study, Timing, Training, WorkloadChoice
 from ablate.design.cells import make_design
 from ablate.design.contrasts import make_contrasts
 from ablate.plugins.catalog import make_catalog
@@ -104,7 +104,7 @@ def make_study(device: Literal["cpu", "cuda"]) -> Study:
     return Study(
         name="validity", question="", claim=None,
         workloads=(WorkloadChoice(info=catalog.workloads["hm/user-churn"]),),
-        data=DataSource(dataset="look-alike"), factors=factors, compile_step=True, compile_backend="inductor",
+        factors=factors, compile_step=True, compile_backend="inductor",
         design="factorial", cells=(), blocks=1, seed=0, timing=Timing(), training=Training(), loader=LoaderOptions(),
         compile_cache="per-cell", equivalence=Equivalence(), device=device, num_threads=None, trial_timeout_s=1.0,
         tracking_uri=None, profile=None, spec_path="", spec_text="",

@@ -181,7 +181,11 @@ def _mixed_streams(trials: Iterable[Trial]) -> dict[int, str]:
 
 
 def mixed_data(trials: Iterable[Trial]) -> str | None:
-    """What differs between the data that trials were trained on; None when it was the same."""
+    """What differs between the options of the workload or the data of trials; None when they were the same."""
+    trials = list(trials)
+    workloads = {identity.workload_digest for trial in trials if (identity := trial.record.identity).workload_digest}
+    if len(workloads) > 1:
+        return "the trials trained the workload with different options, or from different files, and are not pooled"
     digests: dict[str, int] = {}
     for trial in trials:
         if trial.record.data is not None:

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from ablate.core.cell import Design
 from ablate.core.errors import UserError
-from ablate.core.study import Study
+from ablate.core.serialize import to_dict
+from ablate.core.study import Study, WorkloadChoice
 from ablate.design.cells import make_design
 from ablate.files.locks import short_lock
 from ablate.files.paths import StudyPaths
@@ -50,18 +51,66 @@ def check_same_study(study: Study, paths: StudyPaths) -> None:
     if not paths.study_json.exists():
         return
     stored = read_study(paths.study_json)
-    if stored.hash != study.hash:
+    changed = changed_parts(stored, study, extends=False)
+    if changed:
         raise UserError(
             f"study {study.name} differs from the one whose trials are in {paths.root} "
-            f"({changed_fields(stored, study)}); rename the study in the spec or use another folder with --runs"
+            f"(changed: {', '.join(changed)}); rename the study in the spec or use another folder with --runs"
         )
 
 
-def changed_fields(stored: Study, study: Study) -> str:
-    """Names of the parts in which two studies differ and that change the hash, e.g. `changed: timing, training`."""
-    names = [
-        name
-        for name in Study.__dataclass_fields__
-        if replace(stored, **{name: getattr(study, name)}).hash != stored.hash
-    ]
-    return f"changed: {', '.join(names)}"
+def changed_parts(stored: Study, study: Study, *, extends: bool = True) -> tuple[str, ...]:
+    """Names of the parts in which two studies differ, as a spec writes them, e.g. `timing`, `hm/user-churn: channels`.
+
+    Args:
+        stored: The study that ran.
+        study: The study that is asked for.
+        extends: Also parts that no trial depends on, such as more blocks.
+    """
+    names = []
+    for name in Study.__dataclass_fields__:
+        if name not in NOT_OF_THE_SPEC:
+            swapped = replace(stored, **{name: getattr(study, name)})
+            matters = swapped.hash != stored.hash
+            if matters or (extends and _written(swapped, name) != _written(stored, name)):
+                names.append(NAMES_IN_A_SPEC.get(name, name))
+    known = {choice.name: choice for choice in stored.workloads}
+    for choice in study.workloads:
+        if choice.name in known and choice.identity != known[choice.name].identity:
+            names.append(f"{choice.name}: {_changed_options(known[choice.name], choice)}")
+    return tuple(dict.fromkeys(names))
+
+
+def _written(study: Study, name: str) -> object:
+    """A part of a study, without what an optimization or a workload says about itself."""
+    if name == "workloads":
+        return {choice.name for choice in study.workloads}
+    if name == "factors":
+        return [(factor.name, factor.setting) for factor in study.factors]
+    return to_dict(getattr(study, name))
+
+
+def _changed_options(stored: WorkloadChoice, choice: WorkloadChoice) -> str:
+    one, two = to_dict(stored.options), to_dict(choice.options)
+    changed = [name for name in {**one, **two} if one.get(name, _ABSENT) != two.get(name, _ABSENT)]
+    return ", ".join(changed) or "its file"
+
+
+def describe_edit(stored: Study, study: Study) -> str | None:
+    """Say that the spec was edited since the study ran, and what changed; None when it was not.
+
+    A spec whose text is the same may still be another study: an outside file was edited, or the device is another one.
+    """
+    changed = changed_parts(stored, study, extends=stored.spec_text != study.spec_text)
+    if not changed:
+        return None
+    other = changed_parts(stored, study, extends=False)
+    then = "which makes it another study: `run` needs another name or --runs" if other else "which extends the study"
+    return f"the spec was edited since trials of {study.name} ran (changed: {', '.join(changed)}), {then}"
+
+
+NOT_OF_THE_SPEC = ("spec_path", "spec_text", "profile")
+NAMES_IN_A_SPEC = {
+    "factors": "optimizations", "cells": "design", "trial_timeout_s": "trial_timeout", "tracking_uri": "tracking"
+}  # fmt: skip
+_ABSENT = object()
