@@ -125,7 +125,7 @@ def create_parent(client: MlflowClient, experiment_id: str, study: Study, start_
 
 
 def study_params(study: Study) -> dict[str, str]:
-    """Params of the parent run: the part of the study that its hash covers, by the spec's own names."""
+    """Params of the parent run: what its hash covers and every workload's options, by the spec's own names."""
     plain = to_dict(study)
     params: dict[str, Any] = {
         "design": study.design,
@@ -137,8 +137,10 @@ def study_params(study: Study) -> dict[str, str]:
         "compile_cache": study.compile_cache,
         "num_threads": study.num_threads,
     }
-    for section in ("data", "timing", "training", "loader"):
+    for section in ("timing", "training", "loader"):
         params |= {f"{section}.{key}": value for key, value in plain[section].items()}
+    for choice in study.workloads:
+        params |= {f"{mlflow_key(choice.name)}.{key}": value for key, value in choice.options.items()}
     for factor in study.factors:
         params[f"optimizations.{mlflow_key(factor.name)}"] = _describe_factor(factor)
     return {key: str(value)[:MAX_TEXT] for key, value in params.items()}

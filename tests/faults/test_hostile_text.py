@@ -67,7 +67,6 @@ def write_hostile(folder: Path) -> Path:
         "question": QUESTION,
         "claim": {"speedup": [1.3, 1.35], "source": MARKUP},
         "workloads": ["work.py"],
-        "data": {"dataset": "look-alike", "scale": "tiny"},
         "optimizations": {"odd.py": "both", "tensor_lr": "both"},
         "off_means": "guide",
         "design": ["eager", "naive", "full"],

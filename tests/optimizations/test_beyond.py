@@ -121,7 +121,7 @@ def test_searching_for_kernels_changes_no_generated_code_on_a_cpu() -> None:
         network.append(torch.nn.Linear(8 * 14 * 14, 5))
         compiled = torch.compile(network, mode=mode)
         _, code = run_and_get_code(lambda compiled=compiled: compiled(torch.randn(4, 3, 16, 16)).sum().backward())
-        codes.append([re.sub(r"kernel_cpp_\w+|/tmp/\S+|c\w{50,}", "", text) for text in code])
+        codes.append([re.sub(r"# AOT ID.*|kernel_cpp_\w+|/tmp/\S+|c\w{50,}", "", text) for text in code])
     assert len(codes[0]) == 2 and codes[0] == codes[1]  # forward and backward
 
 

@@ -58,7 +58,7 @@ def test_one_parent_and_a_child_per_trial(on_disk, store_uri):
     assert parent.data.tags["ablate.trials"] == "6 of 6"
     assert parent.data.tags["mlflow.note.content"] == r"Does \*it\* help?"
     assert parent.data.params["optimizations.beta"] == "both (off guide: old, on: yes, emulation: emulates 2023)"
-    assert parent.data.params["training.channels"] == "8"
+    assert parent.data.params["hm/user-churn.channels"] == "8"
     assert sorted(run.info.run_name for run in children) == [
         "eager b0", "eager b1", "full b0", "full b1", "naive b0", "naive b1"
     ]  # fmt: skip
