@@ -22,7 +22,7 @@ from ablate.core.study import Study
 KINDS: tuple[ContrastKind, ...] = (
     "total", "compile", "optimization", "layer", "leave-one-out", "add-one-in", "ladder", "eager-optimization",
 )  # fmt: skip
-SETTINGS = ("data", "timing", "training", "loader", "compile_step", "compile_backend", "compile_cache", "num_threads")
+SETTINGS = ("timing", "training", "loader", "compile_step", "compile_backend", "compile_cache", "num_threads")
 MOST_SHOWN = 120
 
 
@@ -184,6 +184,11 @@ def _warnings(first: Study, second: Study) -> Iterator[str]:
         one, two = to_dict(getattr(first, name)), to_dict(getattr(second, name))
         if one != two:
             yield f"{name} differs: {_brief(one, two)}"
+    options = {choice.name: to_dict(choice.options) for choice in second.workloads}
+    for choice in first.workloads:
+        one, two = to_dict(choice.options), options.get(choice.name)
+        if two is not None and one != two:
+            yield f"options of {choice.name} differ: {_brief(one, two)}"
     seconds = {f.name: f for f in second.factors}
     for factor in first.factors:
         other = seconds.get(factor.name)

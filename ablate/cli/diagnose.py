@@ -23,17 +23,17 @@ COLUMNS = (
     ("syncs_per_step", "syncs a step"),
 )
 LONGEST_REASON = 110
+SMALL = {"scale": "tiny", "channels": 16, "num_neighbors": [8, 4], "encoder_layers": 1}  # where a workload has them
 SPEC = """\
 study: diagnose
-workloads: [{workload}]
-data: {data}
+workloads: [{{use: {workload}, options: {options}}}]
 optimizations: {optimizations}
 off_means: {off_means}
 design: [eager]
 blocks: 1
 compile_backend: {backend}
 timing: {{epochs: 2, steps_per_epoch: {batches}, horizon_epochs: 10}}
-training: {{channels: 16, num_neighbors: [8, 4], batch_size: 64, encoder_layers: 1, schedule: linear}}
+training: {{batch_size: 64, schedule: linear}}
 """
 
 
@@ -88,23 +88,29 @@ def make_study(
     """
     import json
     import tempfile
-    from dataclasses import replace
+    from dataclasses import fields, replace
 
     from ablate.core.study import Timing
     from ablate.plugins.catalog import make_catalog
     from ablate.run.devices import detect_device
+    from ablate.spec.names import Names
     from ablate.spec.reader import read_study
 
+    catalog = make_catalog()
+    found = Names(catalog=catalog, folder=Path()).workload(_place(workload))
+    asked: dict[str, object] = {**SMALL, "dataset": _data(dataset)}
+    asked |= {} if dataset == "look-alike" else {"scale": None}
+    options = {f.name: asked[f.name] for f in fields(found.info.options) if f.name in asked}
     everything = "all" in on
     wanted = list(dict.fromkeys([*(tried or GUIDE), *(name for name in on if name != "all")]))
     text = SPEC.format(
-        workload=json.dumps(_place(workload)), data=json.dumps({"dataset": _data(dataset)}), off_means=off_means,
+        workload=json.dumps(_place(workload)), options=json.dumps(options), off_means=off_means,
         optimizations=json.dumps({_place(name): "both" for name in wanted}), batches=batches, backend=backend,
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "diagnose.yaml"
         path.write_text(text, encoding="utf-8")
-        study = read_study(path, catalog=make_catalog(), device=detect_device().kind)
+        study = read_study(path, catalog=catalog, device=detect_device().kind)
     study = replace(study, timing=Timing(epochs=1, steps_per_epoch=batches, horizon_epochs=1))
     places = {factor.path or factor.name: factor.name for factor in study.factors}
     names = list(places.values()) if everything else [places[_place(name)] for name in on]

@@ -56,7 +56,9 @@ def test_margins_of_twenty_seeds_by_hand(ablate: Ablate, spec: Path, tmp_path: P
     assert "strict 0.0513 (recommended), ceiling 0.0979" in out
     assert "strict 0.00513 (recommended), ceiling 0.00979" in out
     assert "strict = 0.5 sd, ceiling = 0.954 sd" in out
-    assert out.endswith("\n\nequivalence:\n  margin: {hm/user-churn: 0.0513}\n  metric_margin: {hm/user-churn: 0.00513}\n")
+    assert out.endswith(
+        "\n\nequivalence:\n  margin: {hm/user-churn: 0.0513}\n  metric_margin: {hm/user-churn: 0.00513}\n"
+    )
     assert read_log(tmp_path, "start") == []
 
 

@@ -50,7 +50,7 @@ def test_an_edited_optimization_of_ones_own_is_another_study(tmp_path: Path) -> 
     before = records(tmp_path)
     (tmp_path / "own.py").write_text(own + "\n# changed\n", encoding="utf-8")
     refused = call_ablate(tmp_path, "run", spec, "--no-report", "--blocks", 2)
-    assert (refused.returncode, "(changed: factors)" in refused.stderr) == (1, True), refused.stderr
+    assert (refused.returncode, "(changed: optimizations)" in refused.stderr) == (1, True), refused.stderr
     assert records(tmp_path) == before
 
 
