@@ -13,10 +13,15 @@ import typer
 from ablate.core.serialize import to_dict
 from ablate.files.printable import escape_controls
 
-Spec = Annotated[Path, typer.Argument(metavar="SPEC", help="Spec of the study (a YAML file).")]
-StoredStudy = Annotated[
-    Path, typer.Argument(metavar="SPEC", help="Spec of the study, or the folder of a study (runs/NAME).")
-]
+FIRST_SPEC = Path("study.yaml")  # what `ablate init` writes, and what every command reads when no spec is named
+
+
+def _spec(text: str) -> Any:
+    return typer.Argument(metavar="SPEC", help=text, default_factory=lambda: FIRST_SPEC, show_default=str(FIRST_SPEC))
+
+
+Spec = Annotated[Path, _spec("Spec of the study (a YAML file).")]
+StoredStudy = Annotated[Path, _spec("Spec of the study, or the folder of a study (runs/NAME).")]
 Runs = Annotated[Path, typer.Option("--runs", help="Folder under which each study has its records.")]
 Reports = Annotated[Path, typer.Option("--reports", help="Folder under which each study has its report.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON to stdout, for scripts.")]
