@@ -104,7 +104,7 @@ def timed(record: TrialRecord, factor: float) -> TrialRecord:
 def log_steady_s(planned: PlannedTrial, effects: Mapping[str, float]) -> float:
     """Log of the noiseless steady epoch of a trial."""
     faster = sum(effects.get(name, 0.0) for name in _acting(planned))
-    if planned.cell.cell.execution == "compiled":
+    if planned.cell.compiles:
         faster += effects.get("compile", 0.0)
     return math.log(BASE_EPOCH_S) - faster
 
@@ -113,7 +113,7 @@ def _trial(study: Study, planned: PlannedTrial, effects: Mapping[str, float], no
     timing = study.timing
     counters = _counters(planned, study)
     steady = math.exp(log_steady_s(planned, effects) + 0.03 * math.sin(planned.block) + float(noise[0]))
-    compiled = planned.cell.cell.execution == "compiled"
+    compiled = planned.cell.compiles
     cold = study.compile_cache == "none" or planned.block == 0
     per_compile = 20.0 if cold else 6.0
     compiles = counters.get("compiles.forward", 0) + counters.get("compiles.optimizer_step", 0)
@@ -146,6 +146,7 @@ def _trial(study: Study, planned: PlannedTrial, effects: Mapping[str, float], no
         block=planned.block,
         seed=planned.seed,
         order=planned.order,
+        workload_digest=study.workload(planned.workload).identity,
     )
     state = (
         "not-compiled" if not compiled else {"shared": "shared"}.get(study.compile_cache, "cold" if cold else "warm")
@@ -156,7 +157,7 @@ def _trial(study: Study, planned: PlannedTrial, effects: Mapping[str, float], no
         started_at="2026-01-01T00:00:00+00:00",
         ended_at="2026-01-01T00:10:00+00:00",
         cache_state=state,  # type: ignore[arg-type]
-        recipe={},
+        recipe={"execution": "compiled" if planned.cell.compiles else "eager"},
         expectations={f.name: to_dict(f.info.expectations) for f in study.factors},
         environment=dict(ENVIRONMENT),
         data=DataStamp(
@@ -195,7 +196,7 @@ def _counters(planned: PlannedTrial, study: Study) -> dict[str, float]:
     """Counters as on today's stack: tensor_lr and dynamic_shapes save a compilation, string_keys does nothing."""
     on = _acting(planned)
     counters = {"syncs_per_step": 4.0 if "sync_free" in on else 6.0}
-    if planned.cell.cell.execution == "compiled":
+    if planned.cell.compiles:
         forward = 1 if "dynamic_shapes" in on else 2
         step = 0 if not study.compile_step else 1 if "tensor_lr" in on else 2
         counters |= {
@@ -214,7 +215,7 @@ def _series(study: Study, planned: PlannedTrial, steady: float) -> pd.DataFrame:
     num_steps = study.timing.epochs * study.timing.steps_per_epoch
     step = np.arange(num_steps)
     loss = 0.3 + 0.4 * np.exp(-step / max(num_steps / 3, 1)) + 0.01 * np.sin(step + planned.seed)
-    if planned.cell.cell.execution == "compiled":
+    if planned.cell.compiles:
         loss = loss * (1.0 + 1e-7 * (step + 1))
     return pd.DataFrame(
         {

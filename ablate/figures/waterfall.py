@@ -111,7 +111,7 @@ def _panel(results: Results, workload: str, response: Response) -> Panel | None:
     emulated = {factor.name for factor in results.study.factors if factor.emulation}
     steps = [Step(name="eager", start=1.0, stop=1.0, factor=1.0, total=True)]
     level = 0.0
-    for effect in (compiled, *parts):
+    for effect in parts if compiled.inert else (compiled, *parts):
         value, half = _mean(effect, blocks)
         name = effect.subject or ("lack of fit" if effect.kind == "lack-of-fit" else "naive compile")
         verdict = verdicts.get(effect.subject, "")

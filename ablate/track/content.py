@@ -137,7 +137,7 @@ def _params(record: TrialRecord, arm: str, factors: Sequence[Factor]) -> dict[st
     params = {
         "arm": arm,
         "workload": identity.workload,
-        "execution": identity.execution,
+        "execution": "compiled" if record.compiles else "eager",
         "block": str(identity.block),
         "seed": str(identity.seed),
         "order": str(identity.order),

@@ -15,9 +15,10 @@ from ablate.analysis.results.study import RESPONSES, Results
 from ablate.core.cell import PlannedTrial
 from ablate.core.errors import StoredDataError, UserError
 from ablate.core.record import TrialRecord
-from ablate.core.study import Claim, ExplicitCell, Study
+from ablate.core.study import Claim, ExplicitCell, Factor, Study
 from ablate.design.cells import make_design
 from ablate.files.paths import StudyPaths
+from ablate.optimizations.beyond import compile_forward
 from ablate.records.store import write_record
 from builders import make_factors, make_study, make_workloads
 from simulated import fail, make_records, write_study_folder
@@ -250,6 +251,31 @@ def test_trials_on_different_data_are_not_pooled(tmp_path: Path) -> None:
     results = analyze(write_study_folder(tmp_path, study, design, trials))
     assert any("different data" in finding.text for finding in results.findings)
     assert steady(results, "total").estimate is None
+
+
+def test_trials_of_other_options_of_the_workload_are_not_pooled(tmp_path: Path) -> None:
+    study = make_study(factors=make_factors(["tensor_lr"]), blocks=2)
+    design = make_design(study)
+    trials = make_records(study, design)
+    record, series = trials[-1]
+    trials[-1] = (replace(record, identity=replace(record.identity, workload_digest="another")), series)
+    results = analyze(write_study_folder(tmp_path, study, design, trials))
+    assert any("with different options" in finding.text for finding in results.findings)
+    assert steady(results, "total").estimate is None
+
+
+def test_compiling_as_a_factor_splits_the_whole_total(tmp_path: Path) -> None:
+    """Naive is eager, so what compiling and `sync_free` gain is the total in every block; k is 0 by construction."""
+    compiling = Factor(info=compile_forward.INFO, off_means="today", off="eager", on="compiled")
+    study = make_study(factors=(compiling, *make_factors(["sync_free"])), blocks=6)
+    results = results_of(tmp_path, study, effects={"compile": 0.2, "sync_free": 0.1}, noise=0.02)
+    seen = [i for i in results.identities if i.response == "steady"]
+    assert {i.over for i in seen} == {"optimization", "layer"}
+    assert all(i.num_blocks == 6 and i.residual < 1e-10 for i in seen)
+    assert steady(results, "compile").estimate is None
+    assert steady(results, "compile").inert == "the cells that it compares train the same"
+    arms = {name: arm for arm in results.arms for name in (arm.arm, *arm.aliases)}
+    assert arms["naive"] is arms["eager"] and arms["with-sync_free"].execution == "eager"
 
 
 def test_workloads_that_have_not_run_are_no_failures(tmp_path: Path) -> None:

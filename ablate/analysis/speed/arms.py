@@ -76,7 +76,7 @@ def _summary(
         arm=names[0],
         aliases=names[1:],
         effective_key=key,
-        execution=cell.cell.execution,
+        execution="compiled" if cell.compiles else "eager",
         on=cell.on,
         num_trials=len(usable),
         steady_s=times.get("steady"),

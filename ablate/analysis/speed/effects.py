@@ -130,14 +130,14 @@ def common_blocks(effects: Iterable[Effect]) -> tuple[int, ...]:
 
 def _identity(group: list[Effect], over: Literal["optimization", "layer"]) -> Identity | None:
     total = next((e for e in group if e.kind == "total" and e.estimate), None)
-    compiled = next((e for e in group if e.kind == "compile" and e.estimate), None)
+    compiled = next((e for e in group if e.kind == "compile" and (e.estimate or e.inert)), None)
     parts = [e for e in group if e.kind == over]
     if total is None or compiled is None or not parts or any(e.refused for e in parts):
         return None
     lack = [e for e in group if e.kind == "lack-of-fit"]
     if any(e.refused for e in lack):
         return None
-    measured = [compiled, *(e for e in (*parts, *lack) if e.estimate)]
+    measured = [e for e in (compiled, *parts, *lack) if e.estimate]
     blocks = common_blocks([total, *measured])
     if not blocks:
         return None

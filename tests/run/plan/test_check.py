@@ -61,6 +61,18 @@ def test_plan_refuses_what_run_refuses(
     assert not (tmp_path / "runs").exists()
 
 
+def test_plan_says_of_a_switch_that_it_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = tmp_path / "small.yaml"
+    for name, change in (("layout", {"memory_format": "channels-last"}), ("already", {"lr_kind": "float"})):
+        (tmp_path / f"{name}.py").write_text(OWN.replace("NAME", name).replace("CHANGES", repr(change)))
+    text = SPEC.replace("OPTIMIZATIONS", "layout.py: both, already.py: both")
+    spec.write_text(text.replace("design: [eager, naive, full]", "design: factorial\nblocks: 1\nequivalence: off"))
+    assert main(["plan", str(spec), "--runs", str(tmp_path / "runs")]) == 0
+    out = capsys.readouterr().out
+    assert "inert in 5 compiled cells: already (it changes nothing here: on and off give the same recipe)" in out
+    assert "trials: 6 cells x 1 workload x 1 block = 6" in out
+
+
 def test_settings_that_torch_has_pass() -> None:
     changes = {
         "torch_settings.flush_denormal": True, "dynamo_config.cache_size_limit": 4,
