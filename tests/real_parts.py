@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
+from typing import Any
 
-from ablate.core.study import DataSource, LoaderOptions, Study, Timing, Training, WorkloadChoice
+import torch
+
+from ablate.core.recipe import Recipe
+from ablate.core.serialize import to_dict
+from ablate.core.study import LoaderOptions, Study, Timing, Training, WorkloadChoice
 from ablate.plugins.catalog import make_catalog
+from ablate.train.optimizer import Stepper, make_optimizer, make_stepper
 from ablate.workloads.relational.data.graph import Graph, load_graph
+from ablate.workloads.relational.options import RelationalOptions
 from builders import make_study
 
-TINY = DataSource(dataset="look-alike", scale="tiny")
+TINY = RelationalOptions(dataset="look-alike", scale="tiny", channels=8, num_neighbors=(4, 2), encoder_layers=1)
 WORKLOADS = ("hm/user-churn", "hm/item-sales", "hm/user-item-purchase")
 
 
@@ -21,25 +28,37 @@ def tiny_graph() -> Graph:
 
 
 def tiny_study(
-    *workloads: str, epochs: int = 2, steps: int = 4, loader: LoaderOptions | None = None, **training: object
+    *workloads: str, epochs: int = 2, steps: int = 4, loader: LoaderOptions | None = None, **settings: object
 ) -> Study:
-    """A study that trains for seconds: 8 channels, 16 seeds a batch, one encoder block."""
+    """A study that trains for seconds: 8 channels, 16 seeds a batch, one encoder block.
+
+    Args:
+        settings: Options of the workloads, and fields of `Training`.
+    """
     catalog = make_catalog()
-    settings: dict[str, object] = {
-        "channels": 8,
-        "num_neighbors": (4, 2),
-        "batch_size": 16,
-        "encoder_layers": 1,
-        "lr": 0.01,
-        **training,
-    }
+    names = {f.name for f in fields(RelationalOptions)}
+    options = replace(TINY, **{name: value for name, value in settings.items() if name in names})  # type: ignore[arg-type]
+    training = {"batch_size": 16, "lr": 0.01} | {k: value for k, value in settings.items() if k not in names}
     return replace(
         make_study(),
-        data=TINY,
         compile_backend="aot_eager",
         blocks=1,
         loader=loader or LoaderOptions(),
-        workloads=tuple(WorkloadChoice(info=catalog.workloads[name]) for name in workloads or WORKLOADS[:1]),
+        workloads=tuple(
+            WorkloadChoice(info=catalog.workloads[name], options=to_dict(options))
+            for name in workloads or WORKLOADS[:1]
+        ),
         timing=Timing(epochs=epochs, steps_per_epoch=steps, horizon_epochs=10),
-        training=Training(**settings),  # type: ignore[arg-type]
+        training=Training(**training),  # type: ignore[arg-type]
     )
+
+
+def metric_of(workload: Any) -> float:
+    """The validation metric of a workload's model as it is, on the CPU."""
+    return float(workload.score(workload.predict(lambda batch: batch)).value)
+
+
+def stepper_of(weight: torch.nn.Parameter, recipe: Recipe, training: Training, lr: float, num_steps: int) -> Stepper:
+    """The stepper of one weight on the CPU."""
+    made = make_optimizer([weight], recipe, training, lr, num_steps, torch.device("cpu"))
+    return make_stepper(*made, recipe, lr)

@@ -1,4 +1,4 @@
-"""`python -m ablate.train trial REQUEST.json` trains one cell; `prepare STUDY.json` makes its data and graph.
+"""`python -m ablate.train trial REQUEST.json` trains one cell; `prepare STUDY.json` makes its data.
 
 `probe REQUEST.json` trains a few untimed steps for a diagnosis.
 """
@@ -46,31 +46,30 @@ def _dispatch(command: str, path: Path) -> None:
 
 def _trial(request_json: Path) -> None:
     # Imports make a million objects that stay; looking for cycles among them again and again takes a fifth of the time.
-    gc.disable()
-    import ablate.workloads.relational.gnn  # noqa: F401 -- what every workload's file imports when it is asked to build
+    gc.disable()  # until the workload is built, which imports what it needs
     from ablate.core.request import TrialRequest
     from ablate.records.store import read_json
     from ablate.train.trial import execute_trial
 
-    gc.enable()
-    gc.collect()  # they are old from here on, as they would be otherwise; frozen, later collections would be too cheap
     execute_trial(read_json(request_json, TrialRequest))
 
 
 def _prepare(study_json: Path) -> None:
+    from ablate.core.serialize import from_dict
+    from ablate.plugins.registry import find_module
     from ablate.records.store import read_study
-    from ablate.workloads.relational.data.graph_cache import find_ready_graph
 
-    study = read_study(study_json)
-    print(f"data: {study.data.dataset} {study.data.scale or ''}".rstrip(), flush=True)
-    if (ready := find_ready_graph(study.data)) is not None:
-        print(f"graph {ready[:12]}: ready", flush=True)
-        return
-    from ablate.workloads.relational.data.graph import load_graph  # imports torch
+    said: set[str] = set()
 
-    graph = load_graph(study.data, lambda sentence: print(sentence, flush=True))
-    sizes = ", ".join(f"{name} {graph.data[name].num_nodes:,}" for name in graph.data.node_types)
-    print(f"graph {graph.digest[:12]}: {sizes}", flush=True)
+    def say(sentence: str) -> None:
+        if sentence not in said:  # workloads that share their data say the same of it
+            said.add(sentence)
+            print(sentence, flush=True)
+
+    for choice in read_study(study_json).workloads:
+        module = find_module("workloads", choice.name, choice.path)
+        if hasattr(module, "prepare"):
+            module.prepare(from_dict(module.INFO.options, choice.options), say)
 
 
 def _probe(request_json: Path) -> None:

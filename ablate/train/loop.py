@@ -1,4 +1,4 @@
-"""Workload, forward, stepper -> a LightningModule that records every step, and the clock of its epochs."""
+"""Parts, forward, stepper -> a LightningModule that records every step, and the clock of its epochs."""
 
 from __future__ import annotations
 
@@ -12,49 +12,35 @@ import lightning
 import torch
 from torch import Tensor
 
-from ablate.core.recipe import Recipe
 from ablate.core.record import Times
 from ablate.train.optimizer import Stepper
+from ablate.train.parts import Parts
 from ablate.train.running_loss import make_running_loss
-from ablate.workloads.contract import Forward, Workload
-
-
-def move_batch(batch: Any, device: torch.device, *, non_blocking: bool) -> Any:
-    """Copy a batch (HeteroData, or a sequence of them) to the device."""
-    if isinstance(batch, (tuple, list)):
-        return tuple(part.to(device, non_blocking=non_blocking) for part in batch)
-    return batch.to(device, non_blocking=non_blocking)
+from ablate.workloads.contract import Forward
 
 
 class TrainingModule(lightning.LightningModule):
     """Trains the inner module of a workload.
 
     Args:
-        workload: Model and loss.
+        parts: Model, loss and copies of a batch; metric and copy policies.
         forward: The inner module, compiled or not; kept out of the module tree so that weights keep their names.
         stepper: Optimizer, schedule and step.
-        recipe: Metric and copy policies.
         num_steps: Steps of the whole trial.
         note: Called with (step, function, batch) after `forward` with its backward pass, and after `optimizer_step`.
     """
 
     def __init__(
-        self,
-        workload: Workload,
-        forward: Forward,
-        stepper: Stepper,
-        recipe: Recipe,
-        num_steps: int,
-        device: torch.device,
-        note: Callable[[int, str, Any], None],
+        self, parts: Parts, forward: Forward, stepper: Stepper, num_steps: int, note: Callable[[int, str, Any], None]
     ) -> None:
         super().__init__()
         self.automatic_optimization = False
-        self.model = workload.model
-        self._workload, self._stepper, self._recipe, self._note = workload, stepper, recipe, note
+        self.model = parts.workload.model
+        self._parts, self._stepper, self._note = parts, stepper, note
         self._forward = (forward,)
-        self._losses = torch.full((num_steps,), float("nan"), device=device)
-        self.running_loss = make_running_loss(recipe, device)
+        self.num_steps = num_steps
+        self._losses = torch.full((num_steps,), float("nan"), device=parts.device)
+        self.running_loss = make_running_loss(parts.recipe, parts.device)
         self.learning_rates: list[Any] = []
         self.step_ends_s: list[float] = []
 
@@ -67,7 +53,7 @@ class TrainingModule(lightning.LightningModule):
         """The stepper owns the optimizer, so that Lightning neither wraps nor traces it."""
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
-        return move_batch(batch, device, non_blocking=self._recipe.copy_policy == "non-blocking")
+        return self._parts.move(batch, non_blocking=self._parts.recipe.copy_policy == "non-blocking")
 
     def training_step(self, batch: Any, batch_idx: int) -> None:
         """One optimizer update and bookkeeping that never reads the device."""
@@ -77,13 +63,13 @@ class TrainingModule(lightning.LightningModule):
         self.learning_rates.append(self._stepper.learning_rate())
         self.update(batch, step)
         self._losses[step].copy_(loss.detach(), non_blocking=True)
-        self.running_loss.update(loss, num_seeds(batch))
+        self.running_loss.update(loss, self._parts.workload.num_samples(batch))
         self.step_ends_s.append(time.perf_counter())
 
     def compute_loss(self, batch: Any) -> Tensor:
         """Forward pass of a batch on the device, without gradients left from the step before; returns the loss."""
         self._stepper.optimizer.zero_grad(set_to_none=True)
-        return self._workload.loss(self._forward[0], batch)
+        return self._parts.loss(self._forward[0], batch)
 
     def differentiate(self, loss: Tensor, batch: Any, step: int) -> None:
         """Backward pass."""
@@ -100,12 +86,6 @@ class TrainingModule(lightning.LightningModule):
     def losses(self) -> Tensor:
         """Loss per step, float32 (num_steps,), NaN where no step was made; on the CPU."""
         return self._losses.cpu()
-
-
-def num_seeds(batch: Any) -> int:
-    """Number of seeds of a batch (of its first part for a tuple)."""
-    first = batch[0] if isinstance(batch, (tuple, list)) else batch
-    return int(first[first.seed_type].batch_size)
 
 
 def synchronize(device: torch.device) -> None:

@@ -1,4 +1,4 @@
-"""Model parameters and a recipe -> optimizer, schedule and the function that makes one optimizer step."""
+"""Parameters and a recipe -> optimizer and schedule -> the function that makes one optimizer step."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import torch
 from ablate.core.recipe import Recipe
 from ablate.core.study import Training
 
+CUDA_ONLY = ("capturable",)  # arguments that a CPU does not take
 OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
 
 
@@ -35,16 +36,9 @@ class Stepper:
     scheduler: torch.optim.lr_scheduler.LambdaLR | None = None
 
     def restart(self, step: int) -> None:
-        """Put the schedule where it is before a step: its position, and the rate in the object that is there.
-
-        The scheduler computes the rate itself, so it is bitwise the one of a training that got there step by step.
-        """
-        if self.scheduler is None:
-            return
-        self.scheduler.last_epoch = step - 1
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*optimizer.step.*", category=UserWarning)  # none was made yet
-            self.scheduler.step()
+        """Put the schedule where it is before a step."""
+        if self.scheduler is not None:
+            restart_schedule(self.scheduler, step)
 
     def rewind_rate(self) -> None:
         """Set the learning rate of step 0 again, in the object that is there.
@@ -65,6 +59,17 @@ class Stepper:
         return float(rate)
 
 
+def restart_schedule(scheduler: torch.optim.lr_scheduler.LambdaLR, step: int) -> None:
+    """Put a schedule where it is before a step: its position, and the rate in the object that is there.
+
+    The scheduler computes the rate itself, so it is bitwise the one of a training that got there step by step.
+    """
+    scheduler.last_epoch = step - 1
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*optimizer.step.*", category=UserWarning)  # none was made yet
+        scheduler.step()
+
+
 def schedule_factor(schedule: str, step: int, num_steps: int) -> float:
     """Multiplier of the learning rate at a step: 1 for constant, 1 - t/T for linear, (1 + cos(pi t/T))/2 for cosine."""
     if schedule == "constant":
@@ -73,44 +78,53 @@ def schedule_factor(schedule: str, step: int, num_steps: int) -> float:
     return 1.0 - progress if schedule == "linear" else 0.5 * (1.0 + math.cos(math.pi * progress))
 
 
-def make_stepper(
+def make_optimizer(
     parameters: Iterable[torch.nn.Parameter],
     recipe: Recipe,
     training: Training,
     lr: float,
     num_steps: int,
     device: torch.device,
-) -> Stepper:
-    """Build optimizer and schedule, then compile the step (the other order fails, and a tensor rate is changed in
-    place, so it is built here, once per trial).
+) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LambdaLR | None]:
+    """Build optimizer and schedule. A tensor rate is changed in place, so it is built here, once per trial.
 
     Args:
         parameters: Parameters of the inner module, on their device.
-        recipe: Kind of learning rate; whether and how the step is compiled.
+        recipe: Kind of learning rate; arguments of the optimizer.
         training: Optimizer and schedule.
         lr: Learning rate of step 0.
         num_steps: Steps of the whole trial, the length of the schedule.
         device: Where the parameters live.
     """
     rate: float | torch.Tensor = lr
-    extra: dict[str, Any] = {}
+    extra = dict(recipe.optimizer)
     if recipe.lr_kind != "float":
         rate = torch.tensor(lr, device=device if recipe.lr_kind == "device-tensor" else "cpu")
-        if recipe.lr_kind == "device-tensor" and device.type == "cuda":
-            extra["capturable"] = True
+        if recipe.lr_kind == "device-tensor" and training.optimizer != "sgd":
+            extra.setdefault("capturable", True)
+    if device.type != "cuda":
+        extra = {name: value for name, value in extra.items() if name not in CUDA_ONLY}
     optimizer = OPTIMIZERS[training.optimizer](parameters, lr=rate, **extra)  # type: ignore[arg-type]
-    advance: Callable[[], None] = lambda: None  # noqa: E731
-    scheduler = None
-    if training.schedule != "constant":
-        scheduler = torch.optim.lr_scheduler.LambdaLR(
-            optimizer, lambda step: schedule_factor(training.schedule, step, num_steps)
-        )
-        advance = scheduler.step
+    if training.schedule == "constant":
+        return optimizer, None
+    scheduler = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: schedule_factor(training.schedule, step, num_steps)
+    )
+    return optimizer, scheduler
+
+
+def make_stepper(
+    optimizer: torch.optim.Optimizer,
+    scheduler: torch.optim.lr_scheduler.LambdaLR | None,
+    recipe: Recipe,
+    first_rate: float,
+) -> Stepper:
+    """Compile the step, after the schedule was made: the other order fails."""
     return Stepper(
         optimizer=optimizer,
         step=_compile_step(optimizer, recipe),
-        advance_schedule=advance,
-        first_rate=lr,
+        advance_schedule=(lambda: None) if scheduler is None else scheduler.step,
+        first_rate=first_rate,
         scheduler=scheduler,
     )
 

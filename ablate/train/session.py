@@ -6,44 +6,86 @@ before the compiled step, and nothing shared between trials.
 
 from __future__ import annotations
 
-import importlib
+import gc
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import lightning
 import torch
+from torch.utils.data import Dataset
 
 from ablate.core.errors import UserError
 from ablate.core.recipe import Recipe
-from ablate.core.study import Study
-from ablate.plugins.registry import find_module, load_file
+from ablate.core.record import DataStamp
+from ablate.core.serialize import from_dict
+from ablate.core.study import Study, WorkloadChoice
+from ablate.plugins.registry import find_module
 from ablate.train.loop import EpochClock, PlainSignals, TrainingModule
 from ablate.train.observe.compile_watch import CompileWatch
-from ablate.train.optimizer import Stepper, make_stepper
-from ablate.workloads.contract import Forward, Workload, WorkloadContext
-from ablate.workloads.relational.data.graph import Graph
-from ablate.workloads.relational.data.stream import BatchDataset, BatchStream, stream_generator
+from ablate.train.optimizer import Stepper, make_optimizer, make_stepper
+from ablate.train.parts import CHANNELS_LAST, Parts, adapt_parts, has_dropout
+from ablate.train.stream import BatchStream
+from ablate.workloads.contract import (
+    Batch,
+    Forward,
+    Predictions,
+    Predicts,
+    Replays,
+    Workload,
+    WorkloadContext,
+    checksum,
+    sizes,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Session:
     """One training, ready to start."""
 
-    workload: Workload
+    parts: Parts
+    choice: WorkloadChoice
     module: TrainingModule
     stepper: Stepper
     stream: BatchStream
-    dataset: BatchDataset
     trainer: lightning.Trainer
     clock: EpochClock
     watch: CompileWatch
-    device: torch.device
+
+    @property
+    def workload(self) -> Workload:
+        return self.parts.workload
+
+    @property
+    def dataset(self) -> Dataset[Batch]:
+        return self.parts.dataset
+
+    @property
+    def recipe(self) -> Recipe:
+        return self.parts.recipe
+
+    @property
+    def device(self) -> torch.device:
+        return self.parts.device
 
     def train(self) -> None:
         """Train all epochs."""
         self.trainer.fit(self.module, train_dataloaders=self.stream)
+
+    def predict(self) -> Predictions | None:
+        """Predict the validation split; None for a workload that cannot be judged."""
+        return self.workload.predict(self.parts.move) if isinstance(self.workload, Predicts) else None
+
+    def stamp(self, stream_hash: str, num_steps: int) -> DataStamp:
+        """What was trained on; a workload without stored data is its own."""
+        return DataStamp(
+            dataset=getattr(self.workload, "data_name", self.choice.name),
+            dataset_digest=getattr(self.workload, "data_digest", self.choice.identity),
+            stream_hash=stream_hash,
+            num_steps=num_steps,
+            replay_gib=self.dataset.replay_gib if isinstance(self.dataset, Replays) else None,
+        )
 
 
 def apply_settings(recipe: Recipe, num_threads: int | None) -> None:
@@ -58,6 +100,8 @@ def apply_settings(recipe: Recipe, num_threads: int | None) -> None:
         "float32_matmul_precision": torch.set_float32_matmul_precision,
         "num_threads": torch.set_num_threads,
         "flush_denormal": torch.set_flush_denormal,
+        "deterministic": _demand_determinism,
+        "cudnn_benchmark": partial(setattr, torch.backends.cudnn, "benchmark"),
     }
     for name, value in recipe.torch_settings.items():
         if name not in setters:
@@ -73,6 +117,11 @@ def apply_settings(recipe: Recipe, num_threads: int | None) -> None:
             setattr(config, name, value)
 
 
+def _demand_determinism(wanted: bool) -> None:
+    torch.use_deterministic_algorithms(wanted)
+    torch.backends.cudnn.deterministic = wanted
+
+
 def compile_forward(model: torch.nn.Module, recipe: Recipe) -> Forward:
     """Return the inner module as the recipe runs it: itself, or compiled."""
     options = recipe.forward_compile
@@ -82,52 +131,89 @@ def compile_forward(model: torch.nn.Module, recipe: Recipe) -> Forward:
     return compiled
 
 
-def build_workload(
-    study: Study, name: str, graph: Graph, recipe: Recipe, *, seed: int, label_seed: int | None = None
-) -> Workload:
-    """Build the workload of a study with initial weights drawn from `seed`."""
-    choice = next(choice for choice in study.workloads if choice.name == name)
+def build_workload(study: Study, name: str, recipe: Recipe, *, seed: int) -> Workload:
+    """Build the workload of a study with initial weights drawn from `seed`.
+
+    Here collections of garbage begin, where a trial's process has put them off: what a workload imports stays.
+    """
+    choice = study.workload(name)
     module = find_module("workloads", choice.name, choice.path)
+    options = from_dict(module.INFO.options, choice.options)
     torch.manual_seed(seed)
-    context = WorkloadContext(graph=graph, training=study.training, recipe=recipe, label_seed=label_seed)
-    workload: Workload = module.build(context)
+    workload: Workload = module.build(WorkloadContext(options=options, training=study.training, recipe=recipe))
+    if not gc.isenabled():
+        gc.enable()
+        gc.collect()  # what there is is old from here on, as it would be otherwise; frozen, it would be too cheap
     return workload
+
+
+def build_parts(study: Study, name: str, recipe: Recipe, *, seed: int, num_steps: int, device: torch.device) -> Parts:
+    """Build workload, batches, optimizer and schedule, as the recipe's functions leave them.
+
+    Raises:
+        UserError: the batches cannot be replayed, or a function of the recipe cannot be found.
+    """
+    workload = build_workload(study, name, recipe, seed=seed)
+    workload.model.to(device)
+    if recipe.memory_format == CHANNELS_LAST:
+        workload.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    dataset = workload.batches(num_steps, seed)
+    if study.loader.mode == "replay":
+        if not isinstance(dataset, Replays):
+            raise UserError(f"{name} cannot replay its batches; set `loader: {{mode: live}}`")
+        dataset.keep()
+    optimizer, scheduler = make_optimizer(
+        workload.model.parameters(), recipe, study.training, rate_of(study, name), num_steps, device
+    )
+    parts = Parts(
+        workload=workload,
+        dataset=dataset,
+        optimizer=optimizer,
+        scheduler=scheduler,
+        device=device,
+        recipe=recipe,
+        drops=has_dropout(workload.model),
+    )
+    adapt_parts(parts)
+    return parts
+
+
+def rate_of(study: Study, name: str) -> float:
+    """Learning rate of a workload's first step."""
+    return study.training.lr if study.training.lr is not None else study.workload(name).info.lr
 
 
 def open_session(
     study: Study,
     workload_name: str,
-    graph: Graph,
     recipe: Recipe,
     *,
     seed: int,
     device: torch.device,
     on_epoch: Callable[[int, float], None] = lambda epoch, seconds: None,
-    label_seed: int | None = None,
 ) -> Session:
     """Build one training.
 
     Args:
         study: Timing, training and loader options.
-        graph: Materialized graph of the study's data.
         recipe: How the cell trains.
         seed: Seed of the block: initial weights, dropout and batch stream (each drawn apart).
         on_epoch: Called after each epoch, outside the timed part.
-        label_seed: Shuffles the training labels (leak check only).
     """
     num_steps = study.timing.epochs * study.timing.steps_per_epoch
-    workload = build_workload(study, workload_name, graph, recipe, seed=seed, label_seed=label_seed)
-    workload.model.to(device)
-    dataset = workload.train_dataset(num_steps, stream_generator(seed), replay=study.loader.mode == "replay")
+    parts = build_parts(study, workload_name, recipe, seed=seed, num_steps=num_steps, device=device)
+    workload = parts.workload
     stream = BatchStream(
-        dataset, study.timing.steps_per_epoch, study.loader, pin=study.loader.pin_memory and device.type == "cuda"
+        parts.dataset,
+        partial(checksum, workload),
+        study.timing.steps_per_epoch,
+        study.loader,
+        pin=study.loader.pin_memory and device.type == "cuda",
     )
-    watch = CompileWatch()
-    lr = study.training.lr if study.training.lr is not None else workload.info.reference_lr
-    stepper = make_stepper(workload.model.parameters(), recipe, study.training, lr, num_steps, device)
-    module = TrainingModule(
-        workload, compile_forward(workload.model, recipe), stepper, recipe, num_steps, device, note=watch.note
-    )
+    watch = CompileWatch(partial(sizes, workload))
+    stepper = make_stepper(parts.optimizer, parts.scheduler, parts.recipe, rate_of(study, workload_name))
+    forward = compile_forward(workload.model, parts.recipe)
+    module = TrainingModule(parts, forward, stepper, num_steps, note=watch.note)
     clock = EpochClock(device, on_epoch)
     trainer = lightning.Trainer(
         accelerator="gpu" if device.type == "cuda" else "cpu",
@@ -141,43 +227,14 @@ def open_session(
         enable_model_summary=False,
         num_sanity_val_steps=0,
     )
-    session = Session(
-        workload=workload,
+    torch.manual_seed(seed + 1)  # dropout draws start here, whatever building the model consumed
+    return Session(
+        parts=parts,
+        choice=study.workload(workload_name),
         module=module,
         stepper=stepper,
         stream=stream,
-        dataset=dataset,
         trainer=trainer,
         clock=clock,
         watch=watch,
-        device=device,
     )
-    if recipe.adapt is not None:
-        find_adapt(recipe.adapt)(session)
-    torch.manual_seed(seed + 1)  # dropout draws start here, whatever building the model consumed
-    return session
-
-
-def find_adapt(address: str) -> Callable[[Session], None]:
-    """Find the function behind `Recipe.adapt`: `module:function`, or `path/to/file.py:function` for an outside file.
-
-    Raises:
-        UserError: there is no such module, file or function.
-    """
-    place, _, name = address.rpartition(":")
-    if place.endswith(".py"):
-        module = load_file(Path(place))
-    else:
-        try:
-            module = importlib.import_module(place)
-        except (ImportError, ValueError) as error:
-            raise UserError(
-                f"recipe.adapt {address!r}: module {place!r} cannot be imported ({error}); an optimization "
-                "must name module:function"
-            ) from error
-    function: Callable[[Session], None] | None = getattr(module, name, None)
-    if not callable(function):
-        raise UserError(
-            f"recipe.adapt {address!r}: {place} has no function {name!r}; correct the optimization that sets it"
-        )
-    return function

@@ -12,14 +12,14 @@ from typing import Any
 import torch
 
 from ablate.core.errors import AblateError
-from ablate.core.record import DataStamp, Failure, Identity, Status, TrialRecord
+from ablate.core.record import Failure, Identity, Status, TrialRecord
 from ablate.core.request import TrialRequest
 from ablate.core.serialize import to_dict
 from ablate.core.study import Study
 from ablate.files.disk import find_disk_error
 from ablate.files.stopwatch import Stopwatch
 from ablate.records.store import read_study, write_json, write_predictions, write_record, write_series
-from ablate.train.loop import move_batch, summarize_times
+from ablate.train.loop import summarize_times
 from ablate.train.observe.diagnostics import add_untimed
 from ablate.train.observe.environment import describe_environment, describe_precision, explain_failure, peak_memory
 from ablate.train.observe.machine import add_machine, look_around
@@ -27,7 +27,7 @@ from ablate.train.parity.runs import predictions_columns
 from ablate.train.parity.trial import train_parity
 from ablate.train.progress import ProgressPipe
 from ablate.train.session import Session, apply_settings, open_session
-from ablate.workloads.relational.data.graph import Graph, load_graph
+from ablate.workloads.contract import Predicts
 
 
 def execute_trial(request: TrialRequest) -> TrialRecord:
@@ -61,8 +61,6 @@ def _train(
     apply_settings(request.recipe, study.num_threads)
     device = _device(study, request)
     record = replace(record, environment=add_machine(describe_environment(device, request.git_commit), before))
-    progress.send("data")
-    graph = load_graph(study.data)
     progress.send("model")
     epochs = study.timing.epochs
 
@@ -70,28 +68,30 @@ def _train(
         progress.send("train", epoch=epoch + 1, epochs=epochs, epoch_s=seconds)
 
     session = open_session(
-        study, request.trial.workload, graph, request.recipe, seed=request.trial.seed, device=device, on_epoch=on_epoch
+        study, request.trial.workload, request.recipe, seed=request.trial.seed, device=device, on_epoch=on_epoch
     )
-    record = replace(record, precision=describe_precision(session))
+    facts = {**record.environment, **getattr(session.workload, "environment", {})}
+    record = replace(record, environment=facts, precision=describe_precision(session))
     progress.send("train", epoch=0, epochs=epochs)
     if request.trial.purpose == "parity":
-        return train_parity(record, request, study, session, graph, folder)
+        return train_parity(record, request, study, session, folder)
     session.train()
     after = look_around(on_gpu=study.device == "cuda", ours=True)
     record = replace(record, environment=add_machine(record.environment, before, after))
-    record = _with_training(record, request, study, session, graph, folder)
+    record = _with_training(record, request, study, session, folder)
     if record.status != "completed":
         return record
     progress.send("validate")
-    predictions = session.workload.predict(lambda b: move_batch(b, device, non_blocking=False))
-    write_predictions(folder, predictions_columns({"timed": predictions}))
-    record = replace(record, metric=session.workload.score(predictions))
+    predictions = session.predict()
+    if predictions is not None and isinstance(session.workload, Predicts):
+        write_predictions(folder, predictions_columns({"timed": predictions}))
+        record = replace(record, metric=session.workload.score(predictions))
     progress.send("audit")
-    return replace(record, evidence=add_untimed(record.evidence, session, request.recipe))
+    return replace(record, evidence=add_untimed(record.evidence, session, study.factors))
 
 
 def _with_training(
-    record: TrialRecord, request: TrialRequest, study: Study, session: Session, graph: Graph, folder: Path
+    record: TrialRecord, request: TrialRequest, study: Study, session: Session, folder: Path
 ) -> TrialRecord:
     """Add times, evidence, losses and memory; write the series."""
     steps_per_epoch, module, clock = study.timing.steps_per_epoch, session.module, session.clock
@@ -128,13 +128,7 @@ def _with_training(
         times=times,
         evidence=evidence,
         final_loss=losses[-1],
-        data=DataStamp(
-            dataset=graph.name,
-            dataset_digest=graph.digest,
-            stream_hash=session.stream.hash,
-            num_steps=len(losses),
-            replay_gib=session.dataset.replay_gib,
-        ),
+        data=session.stamp(session.stream.hash, len(losses)),
         **peak_memory(session.device),  # type: ignore[arg-type]
     )
 
@@ -177,6 +171,7 @@ def _blank_record(request: TrialRequest, study: Study, now: str) -> TrialRecord:
         order=trial.order,
         attempt=request.attempt,
         purpose=trial.purpose,
+        workload_digest=study.workload(trial.workload).identity,
     )
     expectations: Mapping[str, Any] = {f.name: [to_dict(e) for e in f.info.expectations] for f in study.factors}
     emulations = {
@@ -191,15 +186,8 @@ def _blank_record(request: TrialRequest, study: Study, now: str) -> TrialRecord:
         recipe=to_dict(request.recipe),
         expectations=expectations,
         emulations=emulations,
-        margins=_margins(study, trial.workload),
+        margins=study.margins_of(trial.workload),
     )
-
-
-def _margins(study: Study, workload: str) -> dict[str, float]:
-    """The margins that the spec states for a workload's task: of the loss, and of the metric."""
-    task = next(choice.info.task for choice in study.workloads if choice.name == workload)
-    stated = {"loss": study.equivalence.margin.get(task), "metric": study.equivalence.metric_margin.get(task)}
-    return {name: value for name, value in stated.items() if value is not None}
 
 
 def _failed(record: TrialRecord, reason: str, trace: str) -> TrialRecord:

@@ -1,11 +1,13 @@
 """Options, training and recipe -> `Workload`: what the trainer needs to know about a model, its batches and its loss.
 
 A workload is a file with `INFO = WorkloadInfo(...)` and `build(context) -> Workload`, importing torch only inside
-functions, so that a spec can be checked without it. It may also have `prepare(options, say)`, which makes its data ready
-before any trial; `say` takes a sentence of progress.
+functions, so that a spec can be checked without it. It may also have `prepare(options, say)`, which makes its data
+ready before any trial; `say` takes a sentence of progress.
 
-A batch is whatever the workload likes: tensors in tuples, lists, dicts or registered pytrees. Where that is not enough, a
-workload brings its own `to_device`, `pin`, `checksum` or `sizes`, with the arguments of the functions of that name here.
+A batch is whatever the workload likes: tensors in tuples, lists, dicts or registered pytrees, or objects that have
+torch's methods `to` and `pin_memory`. Where that is not enough, a workload brings its own `to_device`, `checksum` or
+`sizes`, with the arguments of the functions of that name here. Its attribute `environment` may hold facts of this
+machine (name -> value) that its numbers depend on; they go into the record.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_flatten_with_path, tree_leaves, tree_map_only
+from torch.utils._pytree import tree_flatten_with_path, tree_leaves, tree_map
 from torch.utils.data import Dataset
 
 from ablate.core.recipe import Recipe
@@ -57,7 +59,7 @@ class Workload(Protocol):
     def batches(self, num_steps: int, seed: int) -> Dataset[Batch]:
         """The batches of a training on the CPU: `dataset[i]` is the same batch in every cell and process.
 
-        Draw from a generator of `seed`, never from global random numbers. A dataset may tell its memory, `replay_gib`.
+        Draw from a generator of `seed`, never from global random numbers. A dataset that `Replays` can be replayed.
         """
         ...
 
@@ -80,6 +82,20 @@ class Predicts(Protocol):
 
     def score(self, predictions: Predictions) -> Metric:
         """Score predictions."""
+        ...
+
+
+@runtime_checkable
+class Replays(Protocol):
+    """A dataset that can keep its batches in memory: `replay` among the workload's `supports`."""
+
+    @property
+    def replay_gib(self) -> float | None:
+        """Memory of what is kept, None while nothing is."""
+        ...
+
+    def keep(self) -> None:
+        """Make every batch now and keep what takes time to make."""
         ...
 
 
@@ -123,14 +139,12 @@ def to_device(workload: Workload, batch: Batch, device: torch.device, *, non_blo
     """The batch on the device."""
     if own := getattr(workload, "to_device", None):
         return own(batch, device, non_blocking=non_blocking)
-    return tree_map_only(Tensor, lambda tensor: tensor.to(device, non_blocking=non_blocking), batch)
+    return tree_map(lambda leaf: leaf.to(device, non_blocking=non_blocking) if hasattr(leaf, "to") else leaf, batch)
 
 
-def pin(workload: Workload, batch: Batch) -> Batch:
+def pin(batch: Batch) -> Batch:
     """The batch in page-locked memory."""
-    if own := getattr(workload, "pin", None):
-        return own(batch)
-    return tree_map_only(Tensor, lambda tensor: tensor.pin_memory(), batch)
+    return tree_map(lambda leaf: leaf.pin_memory() if hasattr(leaf, "pin_memory") else leaf, batch)
 
 
 def checksum(workload: Workload, batch: Batch) -> int:
@@ -140,7 +154,7 @@ def checksum(workload: Workload, batch: Batch) -> int:
     value = 0
     for tensor in tree_leaves(batch):
         if isinstance(tensor, Tensor):
-            value = zlib.crc32(tensor.contiguous().view(torch.uint8).numpy().data, value)
+            value = zlib.crc32(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data, value)
     return value
 
 

@@ -81,7 +81,6 @@ def main() -> int:
 
 def train(workloads: Sequence[str], seeds: range, bugs: Sequence[str], processes: int) -> list[Finding]:
     """Train every workload, each half of its seeds in a process of its own; the first half has the compiled arms."""
-    trained.the_graph()  # made once, before two processes want it
     middle = max((len(seeds) + 1) // 2, min(len(seeds), COMPILED_SEEDS))
     halves = [seeds[:middle], seeds[middle:]]
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:

@@ -1,4 +1,4 @@
-"""A ready eager session -> the same training with sums taken in another order: correct, but not bitwise equal.
+"""The parts of an eager training -> the same training with sums taken in another order: correct, but not bitwise equal.
 
 Held-out arms for the envelope, which was calibrated on weights moved by one ulp and has never seen these changes.
 """
@@ -6,34 +6,33 @@ Held-out arms for the envelope, which was calibrated on weights moved by one ulp
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch_geometric.nn.dense import Linear
 
 from ablate.core.recipe import Recipe
-from ablate.train.session import Session
+from ablate.train.parts import Parts
 
 
 def with_change(recipe: Recipe, name: str) -> Recipe:
     """The recipe with `edges_reversed` or `halved_products`."""
-    return replace(recipe, adapt=f"{__name__}:{name}")
+    return recipe.with_changes({"adapt.reassociated": f"{__name__}:{name}"})
 
 
-def edges_reversed(session: Session) -> None:
+def edges_reversed(parts: Parts) -> None:
     """Messages of a node are added in the opposite order."""
-    loss = session.workload.loss
+    loss = parts.workload.loss
 
     def reversed_loss(forward: Any, batch: Any) -> Any:
         return loss(forward, tuple(map(_reverse, batch)) if isinstance(batch, tuple) else _reverse(batch))
 
-    session.workload.loss = reversed_loss  # type: ignore[method-assign]
+    parts.workload.loss = reversed_loss  # type: ignore[method-assign]
 
 
-def halved_products(session: Session) -> None:
+def halved_products(parts: Parts) -> None:
     """Every linear map is the sum of its two halves."""
-    for module in session.workload.model.modules():
+    for module in parts.workload.model.modules():
         if isinstance(module, (torch.nn.Linear, Linear)):
             module.forward = _Halves(module)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +20,7 @@ from torch._dynamo import utils as dynamo_utils
 
 from ablate.analysis.results.training import Outcome
 from ablate.analysis.statistics.envelope import FACTOR, WindowSeries, WindowTest, compare_window
-from ablate.core.recipe import Recipe, compose_recipe
+from ablate.core.recipe import Recipe
 from ablate.core.study import Study
 from ablate.design.cells import make_design
 from ablate.design.recipes import compose_cell, find_appliers, for_parity
@@ -41,12 +40,11 @@ from ablate.train.parity.runs import (
     train_reference,
 )
 from ablate.train.session import Session, apply_settings, open_session
-from ablate.workloads.relational.data.graph import Graph, load_graph
 from benchmarks.equivalence import planted, reassociated
 
 SPEC = Path(__file__).parent / "equivalence.yaml"
 CPU = torch.device("cpu")
-BUGS = tuple(level for level in planted.INFO.levels if level != "none")
+BUGS = tuple(planted.BUGS)
 REASSOCIATED = ("edges_reversed", "halved_products")
 COMPILED, COMPILED_STEP = "compiled forward", "compiled forward and step"
 BUG_WINDOWS = (0, 20)
@@ -128,21 +126,19 @@ def measure(
         compiled_seeds: Those of them with which the compiled arms are trained too.
         bugs: Which bugs are planted.
     """
-    study, graph = read_spec(), the_graph()
+    study = read_spec()
     full = full_recipe(study)
     apply_settings(full, study.num_threads)
     recipes = {COMPILED: replace(full, compile_step=False), COMPILED_STEP: full} if compiled_seeds else {}
-    compiled = {
-        arm: open_session(study, workload, graph, recipe, seed=0, device=CPU) for arm, recipe in recipes.items()
-    }
+    compiled = {arm: open_session(study, workload, recipe, seed=0, device=CPU) for arm, recipe in recipes.items()}
     found: list[Finding] = []
     for seed in seeds:
-        found += measure_seed(study, workload, graph, seed, compiled if seed in compiled_seeds else {}, bugs)
+        found += measure_seed(study, workload, seed, compiled if seed in compiled_seeds else {}, bugs)
     return found
 
 
 def measure_seed(
-    study: Study, workload: str, graph: Graph, seed: int, compiled: Mapping[str, Session], bugs: Sequence[str]
+    study: Study, workload: str, seed: int, compiled: Mapping[str, Session], bugs: Sequence[str]
 ) -> Iterator[Finding]:
     """Train eager, then every arm from its checkpoints, and compare their windows.
 
@@ -153,15 +149,15 @@ def measure_seed(
     starts = resolve_windows(study.equivalence, num_steps)
     spans = make_spans(starts, study.equivalence.window_steps, num_steps)
     bug_spans = make_spans(BUG_WINDOWS, min(BUG_STEPS, study.equivalence.window_steps), num_steps)
-    reference = open_session(study, workload, graph, Recipe(), seed=seed, device=CPU)
+    reference = open_session(study, workload, Recipe(), seed=seed, device=CPU)
     batches = CachedBatches(reference.dataset)
 
     def arm(recipe: Recipe) -> Session:
-        return open_session(study, workload, graph, recipe, seed=seed + 1000, device=CPU)  # weights are eager's anyway
+        return open_session(study, workload, recipe, seed=seed + 1000, device=CPU)  # weights are eager's anyway
 
     eager = train_reference(with_batches(reference, batches), spans, seed=seed, reruns=study.equivalence.reruns)
     for bug in bugs:
-        recipe = compose_recipe(Recipe(), [(planted.INFO.name, planted.apply, bug)])
+        recipe = Recipe().with_changes(planted.planting(bug))
         yield from judge(eager, arm(recipe), batches, bug_spans, seed, bug, "bug")
     for name in REASSOCIATED:
         recipe = reassociated.with_change(Recipe(), name)
@@ -188,31 +184,19 @@ def judge(
         )
         test = compare_window(one, base, reruns)
         yield _finding(
-            test,
-            span,
-            workload=session.workload.info.name,
-            arm=arm,
-            kind=kind,
-            seed=seed,
-            aligned=window.masks == "aligned",
+            test, span, workload=session.choice.name, arm=arm, kind=kind, seed=seed, aligned=window.masks == "aligned"
         )
 
 
 def with_batches(session: Session, batches: CachedBatches) -> Session:
     """The session on the batches of a seed."""
-    return replace(session, dataset=batches)  # type: ignore[arg-type]
+    return replace(session, parts=replace(session.parts, dataset=batches))  # type: ignore[arg-type]
 
 
 def full_recipe(study: Study) -> Recipe:
     """How the fully optimized cell trains in a parity trial."""
     cell = next(designed.cell for designed in make_design(study).cells if "full" in designed.arms)
     return for_parity(compose_cell(study, cell, find_appliers(study)))
-
-
-@cache
-def the_graph() -> Graph:
-    """The look-alike's graph, loaded once per process."""
-    return load_graph(read_spec().data)
 
 
 def _finding(test: WindowTest, span: Span, **who: Any) -> Finding:

@@ -17,9 +17,8 @@ from ablate.core.study import Training
 from ablate.design.cells import make_design
 from ablate.records.store import write_json
 from ablate.run.process.environment import child_environment
-from ablate.train.optimizer import make_stepper
 from ablate.train.session import open_session
-from real_parts import tiny_graph, tiny_study
+from real_parts import stepper_of, tiny_graph, tiny_study
 
 CHURN = "hm/user-churn"
 COMPILED = Recipe(execution="compiled", backend="aot_eager", lr_kind="tensor", metric_policy="on-device")
@@ -108,10 +107,7 @@ def test_a_recorded_decision_about_sizes_is_neither_written_nor_read(tmp_path, m
 
 def test_every_trial_builds_its_own_learning_rate_and_draws_its_own_random_numbers():
     first, second = (
-        make_stepper(
-            [torch.nn.Parameter(torch.ones(1))], COMPILED, Training(schedule="linear"), 0.1, 2, torch.device("cpu")
-        )
-        for _ in range(2)
+        stepper_of(torch.nn.Parameter(torch.ones(1)), COMPILED, Training(schedule="linear"), 0.1, 2) for _ in range(2)
     )
     rates = [stepper.optimizer.param_groups[0]["lr"] for stepper in (first, second)]
     assert rates[0] is not rates[1]
@@ -121,8 +117,8 @@ def test_every_trial_builds_its_own_learning_rate_and_draws_its_own_random_numbe
     for consumed in (0, 7):
         torch.manual_seed(99)
         torch.rand(consumed)  # whatever ran before
-        session = open_session(tiny_study(CHURN), CHURN, tiny_graph(), Recipe(), seed=3, device=torch.device("cpu"))
+        session = open_session(tiny_study(CHURN), CHURN, Recipe(), seed=3, device=torch.device("cpu"))
         weights = next(iter(session.workload.model.parameters())).detach().clone()
-        draws.append((weights, torch.rand(4), session.dataset[0].stream_checksum))
+        draws.append((weights, torch.rand(4), session.workload.checksum(session.dataset[0])))
     assert torch.equal(draws[0][0], draws[1][0]) and torch.equal(draws[0][1], draws[1][1])
     assert draws[0][2] == draws[1][2]

@@ -7,9 +7,8 @@ import torch
 
 from ablate.core.recipe import Recipe
 from ablate.core.study import Training
-from ablate.train.optimizer import make_stepper, schedule_factor
-
-CPU = torch.device("cpu")
+from ablate.train.optimizer import schedule_factor
+from real_parts import stepper_of
 
 
 def test_schedule_factors_by_hand():
@@ -25,7 +24,7 @@ def test_schedule_factors_by_hand():
 def test_rate_follows_the_formula_on_the_same_object(lr_kind, schedule, optimizer):
     weight = torch.nn.Parameter(torch.ones(3))
     training = Training(optimizer=optimizer, schedule=schedule)
-    stepper = make_stepper([weight], Recipe(lr_kind=lr_kind), training, 0.1, 5, CPU)
+    stepper = stepper_of(weight, Recipe(lr_kind=lr_kind), training, 0.1, 5)
     before = stepper.optimizer.param_groups[0]["lr"]
     for step in range(5):
         assert float(stepper.learning_rate()) == pytest.approx(0.1 * schedule_factor(schedule, step, 5), rel=1e-6)
@@ -38,9 +37,9 @@ def test_rate_follows_the_formula_on_the_same_object(lr_kind, schedule, optimize
 
 def test_a_tensor_rate_is_not_shared_between_trials():
     training = Training(schedule="linear")
-    first = make_stepper([torch.nn.Parameter(torch.ones(1))], Recipe(lr_kind="tensor"), training, 0.1, 2, CPU)
+    first = stepper_of(torch.nn.Parameter(torch.ones(1)), Recipe(lr_kind="tensor"), training, 0.1, 2)
     first.advance_schedule()
-    second = make_stepper([torch.nn.Parameter(torch.ones(1))], Recipe(lr_kind="tensor"), training, 0.1, 2, CPU)
+    second = stepper_of(torch.nn.Parameter(torch.ones(1)), Recipe(lr_kind="tensor"), training, 0.1, 2)
     assert first.learning_rate() == pytest.approx(0.05)
     assert second.learning_rate() == pytest.approx(0.1)
     assert math.isclose(second.learning_rate(), 0.1, rel_tol=1e-6)
@@ -57,7 +56,7 @@ def test_a_compiled_adam_rounds_its_bias_corrections_and_takes_a_shorter_first_s
     for recipe in (Recipe(lr_kind=lr_kind), Recipe(execution="compiled", backend="aot_eager", lr_kind=lr_kind)):
         torch._dynamo.reset()
         weight = torch.nn.Parameter(torch.zeros(1000))
-        stepper = make_stepper([weight], recipe, Training(schedule="constant"), 0.01, 5, CPU)
+        stepper = stepper_of(weight, recipe, Training(schedule="constant"), 0.01, 5)
         weight.grad = torch.randn(1000, generator=torch.Generator().manual_seed(0))
         stepper.step()
         moved.append(float(weight.detach().double().norm()))

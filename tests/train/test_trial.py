@@ -23,10 +23,9 @@ FULL = replace(
     COMPILED,
     forward_dynamic=True,
     lr_kind="tensor",
-    key_style="string",
+    model={"keys": "string"},
     metric_policy="on-device",
     mean_metric="on-device",
-    output_size=True,
 )
 
 
@@ -99,7 +98,7 @@ def test_the_step_compiles_twice_with_a_float_rate_and_once_with_a_tensor(tmp_pa
 
 def test_dropping_syncs_shows_in_the_audit(tmp_path):
     syncing, _ = run(tmp_path / "off", Recipe())
-    free, _ = run(tmp_path / "on", Recipe(metric_policy="on-device", mean_metric="on-device", output_size=True))
+    free, _ = run(tmp_path / "on", Recipe(metric_policy="on-device", mean_metric="on-device"))
     assert syncing.evidence.counters["syncs_per_step"] == free.evidence.counters["syncs_per_step"] + 3
     assert sum(syncing.evidence.sync_sources.values()) == syncing.evidence.counters["syncs_per_step"]
     added = set(syncing.evidence.sync_sources) - set(free.evidence.sync_sources)
@@ -147,11 +146,9 @@ def test_a_rate_on_the_device_trains_as_the_float_does(tmp_path):
 
 def test_compiled_weights_keep_their_names(tmp_path):
     study = tiny_study(CHURN)
-    session = open_session(study, CHURN, tiny_graph(), FULL, seed=0, device=torch.device("cpu"))
+    session = open_session(study, CHURN, FULL, seed=0, device=torch.device("cpu"))
     assert list(session.workload.model.state_dict()) == list(
-        open_session(
-            study, CHURN, tiny_graph(), Recipe(), seed=0, device=torch.device("cpu")
-        ).workload.model.state_dict()
+        open_session(study, CHURN, Recipe(), seed=0, device=torch.device("cpu")).workload.model.state_dict()
     )
     assert not any("_orig_mod" in name for name in session.module.state_dict())
 

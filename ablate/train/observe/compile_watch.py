@@ -6,6 +6,7 @@ The compiler's own records are read after the fact; the timed steps only compare
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -22,9 +23,13 @@ class CompileWatch:
     """Notes during which step, and in which compiled function, each compilation happened.
 
     Make it before anything is compiled.
+
+    Args:
+        sizes: Sizes of a batch by name.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, sizes: Callable[[Any], Mapping[str, int]]) -> None:
+        self._sizes = sizes
         dynamo_utils.set_compilation_metrics_limit(NO_LIMIT)
         dynamo_utils.clear_compilation_metrics()
         dynamo_utils.counters.clear()
@@ -37,7 +42,7 @@ class CompileWatch:
         new = len(dynamo_utils._compilation_metrics) - len(self._places)
         if not new:
             return
-        self._places.extend([(step, function, batch_sizes(batch))] * new)
+        self._places.extend([(step, function, {} if batch is None else dict(self._sizes(batch)))] * new)
         breaks = Counter({str(reason): count for reason, count in dynamo_utils.counters["graph_break"].items()})
         for reason, count in (breaks - self._seen_breaks).items():
             self._breaks[function, reason] += count
@@ -103,22 +108,6 @@ class CompileWatch:
             for step, function, sizes, m in self._placed()
             if _is_limit(m)
         ]
-
-
-def batch_sizes(batch: Any) -> dict[str, int]:
-    """Nodes by type and edges by `source relation target` of a batch; keys of a tuple's later parts are numbered.
-
-    A batch that is not made of graphs has no sizes.
-    """
-    sizes: dict[str, int] = {}
-    for index, part in enumerate(batch if isinstance(batch, (tuple, list)) else (batch,)):
-        prefix = f"{index}/" if index else ""
-        for name in getattr(part, "node_types", ()):
-            ids = part[name].get("n_id")
-            sizes[prefix + name] = int(part[name].num_nodes if ids is None else ids.numel())
-        for edge_type in getattr(part, "edge_types", ()):
-            sizes[prefix + " ".join(edge_type)] = int(part[edge_type].edge_index.size(1))
-    return sizes
 
 
 def _is_limit(metrics: Any) -> bool:

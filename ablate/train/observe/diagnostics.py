@@ -6,7 +6,7 @@ so nothing compiles any more.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,38 +14,49 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from ablate.core.evidence import Evidence
-from ablate.core.recipe import Recipe
-from ablate.train.loop import move_batch, num_seeds
+from ablate.core.study import Factor
+from ablate.plugins.registry import find_module
 from ablate.train.observe.sync_audit import audit_device, audit_reads, count_lines
 from ablate.train.running_loss import make_running_loss
 from ablate.train.session import Session
-from ablate.workloads.contract import Forward
+from ablate.workloads.contract import Forward, pin
 
 PROFILED_STEPS = 3
 MARK = "ablate."
 
 
-def add_untimed(evidence: Evidence, session: Session, recipe: Recipe) -> Evidence:
-    """Add would-be syncs of a training step and the seconds of its stages."""
-    return add_syncs(replace(evidence, stages=profile_stages(session, recipe)), session, recipe)
+def add_untimed(evidence: Evidence, session: Session, factors: Sequence[Factor]) -> Evidence:
+    """Add the optimizations' own counters, would-be syncs of a training step and the seconds of its stages."""
+    evidence = add_counters(evidence, session, factors)
+    return add_syncs(replace(evidence, stages=profile_stages(session)), session)
 
 
-def add_syncs(evidence: Evidence, session: Session, recipe: Recipe) -> Evidence:
+def add_counters(evidence: Evidence, session: Session, factors: Sequence[Factor]) -> Evidence:
+    """Add what the optimizations of a study count themselves, in every cell, on or off."""
+    found = dict(evidence.counters)
+    for factor in factors:
+        if factor.info.counters:
+            found |= find_module("optimizations", factor.name, factor.path).count(session)
+    return replace(evidence, counters=found)
+
+
+def add_syncs(evidence: Evidence, session: Session) -> Evidence:
     """Audit one training step as the cell runs it and, where it is compiled, the same step with nothing compiled.
 
     The batch is on its device already, except on a GPU, where the copies are part of what is audited.
     """
+    recipe = session.recipe
     session.stepper.rewind_rate()
-    batch = move_batch(session.dataset[0], session.device, non_blocking=False)
+    batch = session.parts.move(session.dataset[0])
     forward = session.module.forward_function
-    running, host = make_running_loss(recipe, session.device), _host_tensors(session, recipe)
+    running, host = make_running_loss(recipe, session.device), _host_tensors(session)
     eager = audit_reads(_make_step(session, session.workload.model, running, batch, update=False))
     reads = audit_reads(_make_step(session, forward, running, batch, update=False))
     reads += audit_reads(session.stepper.step, host)
-    counters = {**evidence.counters, "syncs_per_step": len(reads), "encoded_rows": _num_rows(batch)}
+    counters = {**evidence.counters, "syncs_per_step": len(reads)}
     sources, plain = count_lines(reads, eager), count_lines(eager)
     if session.device.type == "cuda":
-        sources = audit_device(_copied(session, recipe, forward, running))
+        sources = audit_device(_copied(session, forward, running))
         counters["syncs_per_step"] = sum(sources.values())
     if recipe.execution == "eager":
         return replace(evidence, counters=counters, sync_sources=sources)
@@ -53,7 +64,7 @@ def add_syncs(evidence: Evidence, session: Session, recipe: Recipe) -> Evidence:
     return replace(evidence, counters=counters, sync_sources=sources, eager_sync_sources=plain)
 
 
-def profile_stages(session: Session, recipe: Recipe, num_steps: int = PROFILED_STEPS) -> dict[str, float]:
+def profile_stages(session: Session, num_steps: int = PROFILED_STEPS) -> dict[str, float]:
     """Profile a few training steps; returns seconds per step by stage.
 
     On a GPU a stage's seconds are those of its kernels, except for the loader, which the host works on.
@@ -61,13 +72,13 @@ def profile_stages(session: Session, recipe: Recipe, num_steps: int = PROFILED_S
     session.stepper.rewind_rate()
     on_gpu = session.device.type == "cuda"
     activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if on_gpu else [])
-    num_steps = min(num_steps, len(session.dataset))
-    running = make_running_loss(recipe, session.device)
-    hooks = _mark_modules(session.workload.model) if recipe.execution == "eager" else []
+    num_steps = min(num_steps, session.module.num_steps)
+    running = make_running_loss(session.recipe, session.device)
+    hooks = _mark_modules(session.workload.model) if session.recipe.execution == "eager" else []
     try:
         with profile(activities=activities) as profiler:
             for index in range(num_steps):
-                _profiled_step(session, recipe, running, index)
+                _profiled_step(session, running, index)
             if on_gpu:
                 torch.cuda.synchronize(session.device)
     finally:
@@ -82,20 +93,20 @@ def profile_stages(session: Session, recipe: Recipe, num_steps: int = PROFILED_S
     return _forward_rest(seconds)
 
 
-def _profiled_step(session: Session, recipe: Recipe, running: Any, index: int) -> None:
+def _profiled_step(session: Session, running: Any, index: int) -> None:
     with record_function(f"{MARK}loader"):
         batch = session.dataset[index]
     with record_function(f"{MARK}copy"):
-        batch = move_batch(batch, session.device, non_blocking=recipe.copy_policy == "non-blocking")
+        batch = session.parts.move(batch, non_blocking=session.recipe.copy_policy == "non-blocking")
     session.stepper.optimizer.zero_grad(set_to_none=True)
     with record_function(f"{MARK}forward"):
-        loss = session.workload.loss(session.module.forward_function, batch)
+        loss = session.parts.loss(session.module.forward_function, batch)
     with record_function(f"{MARK}backward"):
         loss.backward()  # type: ignore[no-untyped-call]
     with record_function(f"{MARK}step"):
         session.stepper.step()
     with record_function(f"{MARK}metrics"):
-        running.update(loss, num_seeds(batch))
+        running.update(loss, session.workload.num_samples(batch))
 
 
 def _mark_modules(model: torch.nn.Module) -> list[Any]:
@@ -131,37 +142,29 @@ def _make_step(
 ) -> Callable[[], None]:
     def step() -> None:
         session.stepper.optimizer.zero_grad(set_to_none=True)
-        loss = session.workload.loss(forward, batch)
+        loss = session.parts.loss(forward, batch)
         loss.backward()  # type: ignore[no-untyped-call]
         if update:
             session.stepper.step()
-        running.update(loss, num_seeds(batch))
+        running.update(loss, session.workload.num_samples(batch))
 
     return step
 
 
-def _copied(session: Session, recipe: Recipe, forward: Forward, running: Any) -> Callable[[], None]:
+def _copied(session: Session, forward: Forward, running: Any) -> Callable[[], None]:
     """One step from a batch on the host, page-locked as the loader would give it."""
     batch = session.dataset[0]
     if session.stream.pinned:
-        batch = tuple(p.pin_memory() for p in batch) if isinstance(batch, tuple) else batch.pin_memory()
+        batch = pin(batch)
 
     def step() -> None:
-        moved = move_batch(batch, session.device, non_blocking=recipe.copy_policy == "non-blocking")
+        moved = session.parts.move(batch, non_blocking=session.recipe.copy_policy == "non-blocking")
         _make_step(session, forward, running, moved)()
 
     return step
 
 
-def _num_rows(batch: Any) -> int:
-    """Rows that the encoders see: distinct ones only where the recipe says so."""
-    parts = batch if isinstance(batch, (tuple, list)) else (batch,)
-    return sum(
-        part[name].tf.num_rows for part in parts for name in getattr(part, "node_types", ()) if "tf" in part[name]
-    )
-
-
-def _host_tensors(session: Session, recipe: Recipe) -> list[torch.Tensor]:
+def _host_tensors(session: Session) -> list[torch.Tensor]:
     """Tensors of the optimizer that are on the host whatever the device: its counters, and a CPU learning rate."""
     optimizer = session.stepper.optimizer
     found = [
@@ -170,5 +173,5 @@ def _host_tensors(session: Session, recipe: Recipe) -> list[torch.Tensor]:
         for value in state.values()
         if isinstance(value, torch.Tensor) and value.dim() == 0
     ]
-    rates = [group["lr"] for group in optimizer.param_groups] if recipe.lr_kind == "tensor" else []
+    rates = [group["lr"] for group in optimizer.param_groups] if session.recipe.lr_kind == "tensor" else []
     return [tensor for tensor in found + rates if tensor.device.type == "cpu"]

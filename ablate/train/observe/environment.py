@@ -14,7 +14,6 @@ import torch._inductor.config
 from ablate.core.units import BYTES_PER_GIB
 from ablate.plugins.digests import EXTENSIONS, PACKAGES, installed_version, training_code
 from ablate.train.session import Session
-from ablate.workloads.relational.data.sampler import sampler_name
 
 PREFIXES = ("TORCH", "PYTORCH", "TRITON", "OMP_", "MKL_", "CUDA_")
 
@@ -33,7 +32,6 @@ def describe_environment(device: torch.device, git_commit: str | None) -> dict[s
         "world_size": 1,
         "packages": {name: v for name in PACKAGES if (v := installed_version(name))},
         "extensions": {name: v for name in EXTENSIONS if (v := installed_version(name))},
-        "sampler": sampler_name(),
         "git_commit": git_commit,
         "code": training_code(),
         "dynamo_config": _changed(torch._dynamo.config),
@@ -76,10 +74,10 @@ def describe_precision(session: Session) -> dict[str, str]:
     kinds = {str(p.dtype).removeprefix("torch.") for p in session.workload.model.parameters()}
     on = torch.is_autocast_enabled(session.device.type)
     autocast = str(torch.get_autocast_dtype(session.device.type)).removeprefix("torch.") if on else "off"
-    settings = session.workload.context.recipe.torch_settings
+    settings = session.recipe.torch_settings
     found = {
         "weights": " and ".join(sorted(kinds)),
-        "autocast": autocast,
+        "autocast": session.recipe.autocast or autocast,
         "float32_matmul_precision": torch.get_float32_matmul_precision(),
         "flush_denormal": str(settings.get("flush_denormal", False)).lower(),
     }

@@ -19,12 +19,11 @@ import torch
 from ablate.core.errors import TrialError
 from ablate.core.record import ParityWindow
 from ablate.records.store import PARITY_COLUMNS
-from ablate.train.loop import move_batch
 from ablate.train.parity.checkpoint import Checkpoint, nudge_weights, restore_checkpoint, take_checkpoint
 from ablate.train.parity.dropout_masks import MaskRecorder, checksum_tensors, describe_difference, join_checksums
 from ablate.train.session import Session
-from ablate.workloads.contract import Forward, Predictions
-from ablate.workloads.relational.data.stream import hash_checksums, stream_checksum
+from ablate.train.stream import hash_checksums
+from ablate.workloads.contract import Forward, Predictions, checksum
 
 EAGER, REPEAT, ULP, ARM = "eager", "repeat", "ulp", "arm"
 Masks = Literal["aligned", "not aligned", "no dropout"]
@@ -122,7 +121,7 @@ def train_reference(
         if not math.isfinite(trajectory[step].loss):
             break
         if step == spans[0].start + spans[0].num_steps - 1:
-            runs.predictions[EAGER] = trainer.predict()
+            trainer.predict(runs, EAGER)
     for span in spans:
         steps = [step for step in span if step in trajectory]
         if not steps:
@@ -138,7 +137,7 @@ def train_reference(
                 runs.deterministic = runs.deterministic and are_bitwise_equal(trained, eager)
             runs.rows += trained
             if span is spans[0] and math.isfinite(trained[-1].loss):
-                runs.predictions[run] = trainer.predict()
+                trainer.predict(runs, run)
     if not runs.windows:
         raise TrialError(f"eager's loss is {trajectory[step].loss} at step {step}, before the first window")
     return runs
@@ -173,7 +172,7 @@ def train_arm(
             trainer.restart(checkpoint)  # looking moved the running statistics of the batch norms
         rows, checksums = trainer.train_span(span, ARM)
         if span is spans[0] and math.isfinite(rows[-1].loss):
-            runs.predictions[ARM] = trainer.predict()
+            trainer.predict(runs, ARM)
         other = next((row.step for row in rows if row.mask != eager_masks.get((span.start, row.step), row.mask)), None)
         if seen is not None and seen[0] == "aligned" and other is not None:
             seen = trainer.compare_masks(other)
@@ -253,7 +252,7 @@ class _Trainer:
             weights=checksum_tensors(self.model.state_dict().values()),
             mask=join_checksums(recorder.checksums),
         )
-        return row, stream_checksum(host_batch)
+        return row, checksum(session.workload, host_batch)
 
     def train_span(self, span: Span, run: str) -> tuple[list[Row], list[int]]:
         """Train a window; it ends early at a loss that is not finite."""
@@ -274,8 +273,8 @@ class _Trainer:
         """
         session = self._session
         plain = self._draw(self.model, step)
-        without = not plain and session.workload.context.training.dropout == 0
-        if session.workload.context.recipe.forward_mode == "reduce-overhead" and session.device.type == "cuda":
+        without = not plain and not session.parts.drops
+        if session.recipe.forward_mode == "reduce-overhead" and session.device.type == "cuda":
             hidden = "a replayed CUDA Graph draws its masks where they cannot be seen"
             return ("no dropout", "") if without else ("not aligned", hidden)
         forward: Forward = session.module.forward_function
@@ -284,16 +283,18 @@ class _Trainer:
             return "not aligned", f"{problem}, at step {step}"
         return ("no dropout" if without else "aligned"), ""
 
-    def predict(self) -> Predictions:
-        """Predict the validation split as a timed trial does at its end."""
-        return self._session.workload.predict(lambda batch: move_batch(batch, self._session.device, non_blocking=False))
+    def predict(self, runs: ParityRuns, run: str) -> None:
+        """Add a run's predictions of the validation split, as a timed trial makes them at its end."""
+        predictions = self._session.predict()
+        if predictions is not None:
+            runs.predictions[run] = predictions
 
     def _draw(self, forward: Forward, step: int) -> list[int]:
         session = self._session
         batch = session.module.transfer_batch_to_device(session.dataset[step], session.device, 0)
         torch.manual_seed(step_seed(self._seed, step))
         with MaskRecorder() as recorder:
-            session.workload.loss(forward, batch)
+            session.parts.loss(forward, batch)
         return recorder.checksums
 
     def _gradient_norm(self) -> float:
@@ -311,7 +312,7 @@ def _rerun(trainer: _Trainer, checkpoint: Checkpoint, span: Span, run: str, numb
 
 def _eager_masks(session: Session, row: Row) -> Masks:
     """Nothing is compiled, so what draws the masks is eager itself."""
-    return "aligned" if row.mask or session.workload.context.training.dropout > 0 else "no dropout"
+    return "aligned" if row.mask or session.parts.drops else "no dropout"
 
 
 def _window(span: Span, checksums: Sequence[int], masks: Masks, note: str) -> ParityWindow:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ablate.core.errors import TrialError
-from ablate.core.record import DataStamp, Failure, Parity, Status, TrialRecord
+from ablate.core.record import Failure, Parity, Status, TrialRecord
 from ablate.core.request import TrialRequest
 from ablate.core.study import Study
 from ablate.records.store import read_parity, write_parity, write_predictions
@@ -14,11 +14,10 @@ from ablate.train.observe.environment import peak_memory
 from ablate.train.parity.checkpoint import read_checkpoint, write_checkpoint
 from ablate.train.parity.runs import ARM, EAGER, ParityRuns, make_spans, train_arm, train_reference
 from ablate.train.session import Session
-from ablate.workloads.relational.data.graph import Graph
 
 
 def train_parity(
-    record: TrialRecord, request: TrialRequest, study: Study, session: Session, graph: Graph, folder: Path
+    record: TrialRecord, request: TrialRequest, study: Study, session: Session, folder: Path
 ) -> TrialRecord:
     """Train the windows of a parity trial and write what they left; returns the record, without times.
 
@@ -42,8 +41,9 @@ def train_parity(
             session, spans, lambda step: read_checkpoint(reference, step), _read_masks(reference), seed=trial.seed
         )
     write_parity(folder, runs.series())
-    write_predictions(folder, runs.predicted())
-    return _fill(record, request, session, graph, runs)
+    if runs.predictions:
+        write_predictions(folder, runs.predicted())
+    return _fill(record, request, session, runs)
 
 
 def _reference_folder(request: TrialRequest) -> Path:
@@ -61,7 +61,7 @@ def _read_masks(reference: Path) -> dict[tuple[int, int], int]:
     }
 
 
-def _fill(record: TrialRecord, request: TrialRequest, session: Session, graph: Graph, runs: ParityRuns) -> TrialRecord:
+def _fill(record: TrialRecord, request: TrialRequest, session: Session, runs: ParityRuns) -> TrialRecord:
     bad = runs.first_bad(EAGER if request.trial.reference is None else ARM)
     status: Status = "completed" if bad is None else "non-finite"
     failure = (
@@ -75,11 +75,6 @@ def _fill(record: TrialRecord, request: TrialRequest, session: Session, graph: G
         failure=failure,
         parity=Parity(windows=tuple(runs.windows), deterministic=runs.deterministic),
         evidence=session.watch.collect(compiled=request.recipe.execution == "compiled"),
-        data=DataStamp(
-            dataset=graph.name,
-            dataset_digest=graph.digest,
-            stream_hash=runs.windows[0].stream_hash,
-            num_steps=sum(window.num_steps for window in runs.windows),
-        ),
+        data=session.stamp(runs.windows[0].stream_hash, sum(window.num_steps for window in runs.windows)),
         **peak_memory(session.device),  # type: ignore[arg-type]
     )

@@ -19,8 +19,8 @@ from torch_geometric.nn import MLP, LayerNorm, SAGEConv
 from torch_geometric.nn.module_dict import ModuleDict as TupleModuleDict
 
 from ablate.core.recipe import Recipe
-from ablate.core.study import Training
 from ablate.workloads.relational.data.graph import Graph
+from ablate.workloads.relational.options import RelationalOptions
 
 EdgeType = tuple[str, str, str]
 
@@ -44,6 +44,11 @@ class Keys:
     """
 
     style: str
+
+    @classmethod
+    def of_recipe(cls, recipe: Recipe) -> Keys:
+        """The spelling that a recipe asks for."""
+        return cls(style=recipe.model.get("keys", "tuple"))
 
     def of(self, edge_type: EdgeType) -> Any:
         """The look-up key of an edge type: the tuple itself, or the string that PyG would make of it."""
@@ -90,7 +95,7 @@ class TemporalGNN(torch.nn.Module):
 
     Args:
         graph: Gives columns, statistics, node and edge types.
-        training: Width, hops, encoder depth, dropout.
+        options: Width, hops, encoder depth, dropout.
         recipe: Gives the key style.
         out_channels: Outputs per seed.
         embedded: Node types with a learned vector per node (shallow embedding).
@@ -104,23 +109,28 @@ class TemporalGNN(torch.nn.Module):
     )
 
     def __init__(
-        self, graph: Graph, training: Training, recipe: Recipe, out_channels: int, embedded: tuple[str, ...] = ()
+        self,
+        graph: Graph,
+        options: RelationalOptions,
+        recipe: Recipe,
+        out_channels: int,
+        embedded: tuple[str, ...] = (),
     ) -> None:
         super().__init__()
-        data, channels = graph.data, training.channels
+        data, channels = graph.data, options.channels
         self.encoder = HeteroEncoder(
             channels,
             {name: data[name].tf.col_names_dict for name in data.node_types},
             graph.col_stats,
             torch_frame_model_kwargs={
                 "channels": channels,
-                "num_layers": training.encoder_layers,
-                "dropout_prob": training.dropout,
+                "num_layers": options.encoder_layers,
+                "dropout_prob": options.dropout,
             },
         )
         self.temporal_encoder = HeteroTemporalEncoder([n for n in data.node_types if "time" in data[n]], channels)
         self.gnn = HeteroSAGE(
-            data.node_types, data.edge_types, channels, len(training.num_neighbors), Keys(style=recipe.key_style)
+            data.node_types, data.edge_types, channels, len(options.num_neighbors), Keys.of_recipe(recipe)
         )
         self.head = MLP(channels, out_channels=out_channels, norm="batch_norm", num_layers=1)
         self.embeddings = torch.nn.ModuleDict(
@@ -157,12 +167,12 @@ class TemporalGNN(torch.nn.Module):
 
 def make_inputs(batch: HeteroData, recipe: Recipe, embedded: tuple[str, ...] = ()) -> tuple[Any, ...]:
     """Turn a sampled batch into the positional arguments of `TemporalGNN.forward`: plain dicts of tensors."""
-    keys = Keys(style=recipe.key_style)
+    keys = Keys.of_recipe(recipe)
     target = batch.seed_type
     frames = {name: batch[name].tf for name in batch.node_types}
     edges = {keys.of(edge_type): batch[edge_type].edge_index for edge_type in batch.edge_types}
     times = {name: batch[name].time for name in batch.node_types if "time" in batch[name]}
     seed_of = {name: batch[name].batch for name in times}
     node_ids = {name: batch[name].n_id for name in embedded}
-    row_of = {name: batch[name].row_of for name in batch.node_types} if recipe.encode_unique else {}
+    row_of = {name: batch[name].row_of for name in batch.node_types} if recipe.model.get("rows") == "distinct" else {}
     return target, frames, edges, times, seed_of, batch[target].seed_time, node_ids, row_of

@@ -5,19 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ablate.core.workload import WorkloadInfo
+from ablate.workloads.relational.options import SUPPORTS, RelationalOptions, check_data, prepare
 
 if TYPE_CHECKING:
     from ablate.workloads.contract import Workload, WorkloadContext
 
+__all__ = ["INFO", "build", "check", "prepare"]
+
 INFO = WorkloadInfo(
     name="hm/item-sales",
     title="H&M item sales",
-    task="item-sales",
     metric="nmae",
     metric_unit="MAE / sd of the training labels",
     higher_is_better=False,
-    reference_lr=0.005,
+    lr=0.005,
+    options=RelationalOptions,
+    supports=SUPPORTS,
 )
+
+
+def check(options: RelationalOptions) -> None:
+    """Look whether the data has the task."""
+    check_data(options, "item-sales")
 
 
 def build(context: WorkloadContext) -> Workload:
@@ -26,4 +35,4 @@ def build(context: WorkloadContext) -> Workload:
 
     from ablate.workloads.relational.entity import EntityWorkload
 
-    return EntityWorkload(context, INFO, l1_loss, clamp=lambda predictions: predictions.clip(min=0))
+    return EntityWorkload(context, INFO, "item-sales", l1_loss, clamp=lambda predictions: predictions.clip(min=0))

@@ -5,19 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ablate.core.workload import WorkloadInfo
+from ablate.workloads.relational.options import SUPPORTS, RelationalOptions, check_data, prepare
 
 if TYPE_CHECKING:
     from ablate.workloads.contract import Workload, WorkloadContext
 
+__all__ = ["INFO", "build", "check", "prepare"]
+
 INFO = WorkloadInfo(
     name="hm/user-churn",
     title="H&M user churn",
-    task="user-churn",
     metric="roc_auc",
     metric_unit="AUROC, 0 to 1",
     higher_is_better=True,
-    reference_lr=0.005,
+    lr=0.005,
+    options=RelationalOptions,
+    supports=SUPPORTS,
 )
+
+
+def check(options: RelationalOptions) -> None:
+    """Look whether the data has the task."""
+    check_data(options, "user-churn")
 
 
 def build(context: WorkloadContext) -> Workload:
@@ -26,4 +35,4 @@ def build(context: WorkloadContext) -> Workload:
 
     from ablate.workloads.relational.entity import EntityWorkload
 
-    return EntityWorkload(context, INFO, binary_cross_entropy_with_logits)
+    return EntityWorkload(context, INFO, "user-churn", binary_cross_entropy_with_logits)

@@ -5,23 +5,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ablate.core.workload import WorkloadInfo
+from ablate.workloads.relational.options import SUPPORTS, RelationalOptions, check_data, prepare
 
 if TYPE_CHECKING:
     from ablate.workloads.contract import Workload, WorkloadContext
 
+__all__ = ["INFO", "build", "check", "prepare"]
+
 INFO = WorkloadInfo(
     name="hm/user-item-purchase",
     title="H&M user-item purchase",
-    task="user-item-purchase",
     metric="map",
     metric_unit="MAP@12, 0 to 1",
     higher_is_better=True,
-    reference_lr=0.001,
+    lr=0.001,
+    options=RelationalOptions,
+    supports=SUPPORTS,
 )
+
+
+def check(options: RelationalOptions) -> None:
+    """Look whether the data has the task."""
+    check_data(options, "user-item-purchase")
 
 
 def build(context: WorkloadContext) -> Workload:
     """Build the two towers and their batches."""
     from ablate.workloads.relational.links import LinkWorkload
 
-    return LinkWorkload(context, INFO)
+    return LinkWorkload(context, INFO, "user-item-purchase")

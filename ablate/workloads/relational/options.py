@@ -1,12 +1,13 @@
-"""What a spec may set for the three H&M workloads -> `RelationalOptions`, checked by the spec; and their data, prepared."""
+"""What a spec may set for the three H&M workloads -> `RelationalOptions`, and their data made ready."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
+from ablate.core.errors import UserError
 from ablate.core.workload import option
-
 
 SUPPORTS = ("hetero-keys", "distinct-rows", "replay")
 
@@ -25,6 +26,25 @@ class RelationalOptions:
     encoder_layers: int = option(4, "Residual blocks of each table's feature encoder.", at_least=1, at_most=64)
     validation_rows: int | None = option(None, "Rows scored after training; None = all.", at_least=1, at_most=10**9)
     label_seed: int | None = option(None, "Permutes the labels, to show that nothing leaks.", at_least=0, below=2**31)
+
+
+def check_data(options: RelationalOptions, task: str) -> None:
+    """Look whether a folder has the data of a task, as far as that shows without opening it.
+
+    Raises:
+        UserError: it is no RelBench dataset, or has no such task.
+    """
+    folder = Path(options.dataset or "")
+    if not folder.is_absolute():
+        return  # the look-alike has every task; what the hub has is known when it is asked
+    if not (folder / "manifest.yaml").exists():
+        raise UserError(
+            f"{folder} is not a RelBench dataset: it has no manifest.yaml; `ablate data make FOLDER --scale tiny` "
+            "writes one"
+        )
+    tasks = sorted(path.parent.name for path in folder.glob("tasks/*/manifest.yaml"))
+    if task not in tasks:
+        raise UserError(f"{folder} has no task {task!r}; it has {', '.join(tasks) or 'none'}")
 
 
 def prepare(options: RelationalOptions, say: Callable[[str], None]) -> None:

@@ -13,7 +13,7 @@ from ablate.core.study import LoaderOptions
 from ablate.train.observe.diagnostics import add_untimed
 from ablate.train.observe.sync_audit import audit_device
 from ablate.train.session import open_session
-from real_parts import tiny_graph, tiny_study
+from real_parts import tiny_study
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 CHURN = "hm/user-churn"
@@ -21,20 +21,19 @@ FREE = Recipe(
     execution="compiled",
     forward_dynamic=True,
     lr_kind="tensor",
-    key_style="string",
+    model={"keys": "string"},
     metric_policy="on-device",
     mean_metric="on-device",
-    output_size=True,
 )
 
 
 def train(recipe: Recipe) -> Evidence:
     torch._dynamo.reset()
     study = replace(tiny_study(CHURN, loader=LoaderOptions(pin_memory=True)), device="cuda")
-    session = open_session(study, CHURN, tiny_graph(), recipe, seed=0, device=torch.device("cuda", 0))
+    session = open_session(study, CHURN, recipe, seed=0, device=torch.device("cuda", 0))
     session.train()
     assert torch.isfinite(session.module.losses).all()
-    return add_untimed(session.watch.collect(compiled=recipe.execution == "compiled"), session, recipe)
+    return add_untimed(session.watch.collect(compiled=recipe.execution == "compiled"), session, ())
 
 
 def test_a_wait_is_found_with_its_line():

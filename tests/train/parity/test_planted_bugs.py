@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ablate.core.recipe import Recipe, compose_recipe
+from ablate.core.recipe import Recipe
+from ablate.plugins.registry import apply_of
 from ablate.train.parity.runs import EAGER, ParityRuns, Span, masks_of, train_arm, train_reference
 from ablate.train.session import open_session
 from benchmarks.equivalence import planted, reassociated
 from benchmarks.equivalence.trained import BUGS, CPU, FIRST_STEP, CachedBatches, Finding, judge, with_batches
-from real_parts import tiny_graph, tiny_study
+from real_parts import tiny_study
 
 CHURN = "hm/user-churn"
 SPANS = (Span(start=0, num_steps=4), Span(start=19, num_steps=4))
@@ -25,7 +26,7 @@ FIRST = {  # bug -> what departs first, and the step in each window
 
 
 def open_tiny(recipe: Recipe, seed: int):
-    return open_session(tiny_study(CHURN, epochs=1, steps=40), CHURN, tiny_graph(), recipe, seed=seed, device=CPU)
+    return open_session(tiny_study(CHURN, epochs=1, steps=40), CHURN, recipe, seed=seed, device=CPU)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,7 @@ def judged(eager: tuple[ParityRuns, CachedBatches], recipe: Recipe, kind) -> lis
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_bug_is_found_by_what_it_changes_and_no_earlier_than_it_can_be(eager, bug):
-    recipe = compose_recipe(Recipe(), [("planted", planted.apply, bug)])
+    recipe = Recipe().with_changes(planted.planting(bug))
     quantity, *steps = FIRST[bug]
     for finding, step in zip(judged(eager, recipe, "bug"), steps, strict=True):
         assert (finding.quantity, finding.first_step) == ((quantity, step) if step is not None else ("", None))
@@ -51,7 +52,7 @@ def test_a_bug_is_found_by_what_it_changes_and_no_earlier_than_it_can_be(eager, 
 
 
 def test_nothing_planted_is_the_training_as_it_is(eager):
-    assert planted.apply(Recipe(), "none") == Recipe()
+    assert apply_of(planted)(Recipe(), "none") == Recipe()
     assert all(f.ratio == 0 and not f.flagged for f in judged(eager, Recipe(), "correct"))
 
 

@@ -14,7 +14,6 @@ from ablate.core.errors import TrialError, UserError
 from ablate.core.recipe import Recipe
 from ablate.core.study import Training
 from ablate.train.observe.environment import describe_precision
-from ablate.train.optimizer import make_stepper
 from ablate.train.parity.checkpoint import read_checkpoint, restore_checkpoint, take_checkpoint, write_checkpoint
 from ablate.train.parity.runs import (
     ParityRuns,
@@ -26,8 +25,9 @@ from ablate.train.parity.runs import (
     train_arm,
     train_reference,
 )
+from ablate.train.parts import Parts
 from ablate.train.session import Session, open_session
-from real_parts import WORKLOADS, tiny_graph, tiny_study
+from real_parts import WORKLOADS, stepper_of, tiny_study
 
 CHURN = "hm/user-churn"
 CPU = torch.device("cpu")
@@ -37,10 +37,9 @@ COMPILED = Recipe(
     backend="aot_eager",
     forward_dynamic=True,
     lr_kind="tensor",
-    key_style="string",
+    model={"keys": "string"},
     metric_policy="on-device",
     mean_metric="on-device",
-    output_size=True,
 )
 
 
@@ -52,7 +51,7 @@ def fresh_compiler():
 
 
 def open_tiny(recipe: Recipe = Recipe(), *, seed: int = 0, name: str = CHURN, **training: object) -> Session:  # noqa: B008
-    return open_session(tiny_study(name, **training), name, tiny_graph(), recipe, seed=seed, device=CPU)
+    return open_session(tiny_study(name, **training), name, recipe, seed=seed, device=CPU)
 
 
 def open_arm(recipe: Recipe = Recipe(), **training: object) -> Session:  # noqa: B008
@@ -140,7 +139,7 @@ def test_one_ulp_is_little_but_not_nothing(eager):
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_an_eager_arm_trains_as_eager_did_in_every_bit(name):
     eager = train_reference(open_tiny(name=name), SPANS, seed=0, reruns=1)
-    arm = arm_of(eager, open_arm(Recipe(key_style="string", metric_policy="on-device"), name=name))
+    arm = arm_of(eager, open_arm(Recipe(model={"keys": "string"}, metric_policy="on-device"), name=name))
     assert eager.deterministic
     for window in (0, 3):
         assert are_bitwise_equal(rows_of(arm, "arm", window), rows_of(eager, "eager", window))
@@ -287,7 +286,7 @@ def test_eager_itself_can_become_infinite():
 def test_a_restarted_schedule_is_bitwise_where_the_straight_one_was(lr_kind, schedule):
     def stepper():
         weight = torch.nn.Parameter(torch.ones(1))
-        return make_stepper([weight], Recipe(lr_kind=lr_kind), Training(schedule=schedule), 0.003, 7, CPU)
+        return stepper_of(weight, Recipe(lr_kind=lr_kind), Training(schedule=schedule), 0.003, 7)
 
     straight, restarted = stepper(), stepper()
     rates = []
@@ -324,16 +323,16 @@ def test_precision_is_read_from_the_process():
         assert describe_precision(session)["autocast"] == "bfloat16"
 
 
-def double_weights(session: Session) -> None:
+def double_weights(parts: Parts) -> None:
     with torch.no_grad():
-        for parameter in session.workload.model.parameters():
+        for parameter in parts.workload.model.parameters():
             parameter.mul_(2)
 
 
-def test_adapt_changes_the_ready_session():
+def test_adapt_changes_the_parts():
     plain, doubled = (
         next(open_tiny(Recipe(adapt=adapt)).workload.model.parameters())
-        for adapt in (None, f"{__name__}:double_weights")
+        for adapt in ({}, {"own": f"{__name__}:double_weights"})
     )
     assert torch.equal(doubled, 2 * plain)
 
@@ -349,7 +348,7 @@ def test_adapt_changes_the_ready_session():
 )
 def test_an_adapt_that_is_not_there_is_one_sentence(address, problem):
     with pytest.raises(UserError) as caught:
-        open_tiny(Recipe(adapt=address))
+        open_tiny(Recipe(adapt={"own": address}))
     assert problem in str(caught.value)
 
 

@@ -45,8 +45,8 @@ def run(
         windows=(0, "middle"),
         window_steps=4,
         reruns=2,
-        margin={"user-churn": 0.01},
-        metric_margin={"user-churn": 0.02},
+        margin={"hm/user-churn": 0.01},
+        metric_margin={"hm/user-churn": 0.02},
     )
     study = replace(tiny_study(workload, **training), equivalence=equivalence, compile_backend="eager")
     write_json(folder / "study.json", study)
@@ -97,7 +97,7 @@ def test_an_eager_arm_restarts_from_the_reference_and_equals_it(tmp_path):
         "full",
         reference=tmp_path / "eager",
         workload=PURCHASE,
-        recipe=Recipe(key_style="string", metric_policy="on-device"),
+        recipe=Recipe(model={"keys": "string"}, metric_policy="on-device"),
     )
     assert record.status == "completed" and record.parity.deterministic is None and record.margins == {}
     eager, arm = (read_parity(tmp_path / name) for name in ("eager", "full"))
@@ -124,7 +124,7 @@ def explode(session) -> None:
 
 def test_an_arm_that_becomes_infinite_is_recorded_with_its_step_and_window(tmp_path):
     run(tmp_path, "eager")
-    record = run(tmp_path, "full", reference=tmp_path / "eager", recipe=Recipe(adapt=f"{__name__}:explode"))
+    record = run(tmp_path, "full", reference=tmp_path / "eager", recipe=Recipe(adapt={"broken": f"{__name__}:explode"}))
     assert record.status == "non-finite"
     assert record.failure.reason == "the loss is inf at step 1 (window from step 0)"
     assert [(w.start, w.num_steps) for w in record.parity.windows] == [(0, 2), (4, 4)]

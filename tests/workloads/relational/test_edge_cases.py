@@ -6,25 +6,24 @@ import pytest
 import torch
 
 from ablate.core.recipe import Recipe
-from ablate.train.edge_cases import edge_cases, one_seed, try_hazards, with_nodes
-from ablate.train.observe.compile_watch import batch_sizes
-from ablate.train.session import build_workload
-from ablate.workloads.relational.data.stream import stream_generator
-from real_parts import tiny_graph, tiny_study
+from ablate.train.probe import try_hazards
+from ablate.train.session import open_session
+from ablate.workloads.relational.edge_cases import with_nodes
+from real_parts import tiny_study
 
 CHURN = "hm/user-churn"
-ON = Recipe(execution="compiled", backend="eager", forward_dynamic=True, key_style="string")
+ON = Recipe(execution="compiled", backend="eager", forward_dynamic=True, model={"keys": "string"})
 BUYS = "transactions f2p_customer_id customer"
 
 
 def build(name: str = CHURN, recipe: Recipe = ON):
-    workload = build_workload(tiny_study(name), name, tiny_graph(), recipe, seed=0)
-    return workload, workload.train_dataset(2, stream_generator(0), replay=False)
+    return open_session(tiny_study(name), name, recipe, seed=0, device=torch.device("cpu"))
 
 
 def test_the_batches_have_the_sizes_of_their_names():
-    workload, dataset = build()
-    sizes = {name: batch_sizes(batch) for name, batch, _ in edge_cases(dataset[0], one_seed(workload))}
+    session = build()
+    workload, dataset = session.workload, session.dataset
+    sizes = {name: workload.sizes(batch) for name, batch, _ in workload.edge_cases(dataset)}
     (zero_edges, one_edge, no_node, one_node, equal, single) = sizes
     assert (zero_edges, one_edge) == (f"0 edges of {BUYS}", f"1 edge of {BUYS}")
     assert (sizes[zero_edges][BUYS], sizes[one_edge][BUYS]) == (0, 1)
@@ -32,12 +31,11 @@ def test_the_batches_have_the_sizes_of_their_names():
     assert sizes[no_node][BUYS] == 0
     assert sizes[equal]["transactions"] == sizes[equal]["article"] > 1
     assert sizes[single]["customer"] == 1
-    assert batch_sizes(dataset[0])["transactions"] > 1  # the batch itself is unchanged
+    assert workload.sizes(dataset[0])["transactions"] > 1  # the batch itself is unchanged
 
 
 def test_cut_nodes_take_their_edges_along():
-    _, dataset = build()
-    cut = with_nodes(dataset[0], "transactions", 3)
+    cut = with_nodes(build().dataset[0], "transactions", 3)
     assert cut["transactions"].tf.num_rows == len(cut["transactions"].time) == 3
     for edge_type in cut.edge_types:
         ends = (edge_type[0], edge_type[2])
@@ -50,8 +48,7 @@ def test_cut_nodes_take_their_edges_along():
 @pytest.mark.parametrize(("name", "backend"), [(CHURN, "aot_eager"), ("hm/user-item-purchase", "eager")])
 def test_each_recompilation_names_its_guard_and_the_first_loss_is_eagers(name, backend, capsys):
     recipe = replace(ON, backend=backend)
-    workload, dataset = build(name, recipe)
-    hazards = try_hazards(workload, recipe, dataset, lambda batch: batch)
+    hazards = try_hazards(build(name, recipe))
     torch._dynamo.reset()
     with capsys.disabled():
         for hazard in hazards:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ablate.core.study import DataSource
 from ablate.workloads.relational.data.graph import load_graph
 from ablate.workloads.relational.data.graph_cache import find_ready_graph, graph_folder, memo_of
+from ablate.workloads.relational.options import RelationalOptions
 
-SOURCE = DataSource(dataset="look-alike", scale="tiny", seed=6)
+SOURCE = RelationalOptions(dataset="look-alike", scale="tiny", data_seed=6)
 
 
 @pytest.fixture(scope="module")
@@ -28,13 +28,13 @@ def cache(tmp_path_factory):
 def test_a_loaded_graph_is_ready_and_so_is_the_one_of_its_folder(cache):
     assert find_ready_graph(SOURCE) == cache.digest
     folder = str(cache.dataset.dataset_dir)
-    assert find_ready_graph(DataSource(dataset=folder)) == cache.digest
+    assert find_ready_graph(RelationalOptions(dataset=folder)) == cache.digest
 
 
 def test_another_look_alike_a_hub_name_or_an_absent_folder_are_not(cache, tmp_path):
-    assert find_ready_graph(DataSource(dataset="look-alike", scale="tiny", seed=7)) is None
-    assert find_ready_graph(DataSource(dataset="rel-hm")) is None
-    assert find_ready_graph(DataSource(dataset=str(tmp_path))) is None
+    assert find_ready_graph(RelationalOptions(dataset="look-alike", scale="tiny", data_seed=7)) is None
+    assert find_ready_graph(RelationalOptions(dataset="rel-hm")) is None
+    assert find_ready_graph(RelationalOptions(dataset=str(tmp_path))) is None
 
 
 @pytest.mark.parametrize("which", ["tables", "tensors", "description"])
@@ -90,14 +90,15 @@ def test_a_remembered_digest_that_is_none_is_taken_anew(cache, content):
 
 STARTED_TOGETHER = """
 import sys
-from ablate.core.study import DataSource
-from ablate.data import lookalike
+from ablate.workloads.relational.lookalike import make as lookalike
 from ablate.workloads.relational.data.graph import load_graph
+from ablate.workloads.relational.options import RelationalOptions
 write = lookalike._write_dataset
 lookalike._write_dataset = lambda *arguments: (print("generating", flush=True), write(*arguments))
 print("started", flush=True)
 sys.stdin.readline()
-graph = load_graph(DataSource(dataset="look-alike", scale="tiny", seed=8), lambda said: print(said, flush=True))
+options = RelationalOptions(dataset="look-alike", scale="tiny", data_seed=8)
+graph = load_graph(options, lambda said: print(said, flush=True))
 print(graph.digest, graph.data["customer"].num_nodes)
 """
 

@@ -10,7 +10,6 @@ import torch
 import torch_frame
 
 from ablate.core.errors import UserError
-from ablate.core.study import DataSource
 from ablate.workloads.relational.data.graph import column_types, load_graph
 from ablate.workloads.relational.data.labels import (
     check_visible,
@@ -23,6 +22,7 @@ from ablate.workloads.relational.data.labels import (
 from ablate.workloads.relational.data.materialize import embed_texts
 from ablate.workloads.relational.data.source import coerce_times, to_unix_seconds
 from ablate.workloads.relational.lookalike.make import make_lookalike
+from ablate.workloads.relational.options import RelationalOptions
 from real_parts import TINY, tiny_graph
 
 
@@ -52,7 +52,7 @@ def test_seeds_of_microsecond_labels_see_nothing(tmp_path):
     shifted = frame.timestamp.astype("int64") // 1000  # what relbench makes of microsecond labels
     frame["timestamp"] = pd.to_datetime(shifted, unit="ns")
     frame.to_parquet(path)
-    graph = load_graph(DataSource(dataset=str(folder)))
+    graph = load_graph(RelationalOptions(dataset=str(folder)))
     task = load_task(graph, "user-churn")
     with pytest.raises(UserError, match="1970"):
         entity_seeds(task, load_table(task, "train"))
@@ -88,7 +88,7 @@ def test_permuted_labels_are_the_same_labels_elsewhere():
 
 def test_unknown_dataset_and_folder_say_what_to_do(tmp_path):
     with pytest.raises(UserError, match=r"no manifest.yaml"):
-        load_graph(DataSource(dataset=str(tmp_path)))
+        load_graph(RelationalOptions(dataset=str(tmp_path)))
     with pytest.raises(UserError, match=r"column_types"):
         column_types("rel-unknown")
 

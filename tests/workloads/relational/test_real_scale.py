@@ -11,12 +11,12 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from ablate.core.study import DataSource
 from ablate.workloads.relational.check.checks import check_dataset
 from ablate.workloads.relational.data.source import open_dataset
 from ablate.workloads.relational.lookalike import make as lookalike
 from ablate.workloads.relational.lookalike.make import SCALES, make_lookalike
 from ablate.workloads.relational.lookalike.marker import read_marker
+from ablate.workloads.relational.options import RelationalOptions
 
 DIVISOR = 50
 ROWS_PER_GROUP = 50_000
@@ -96,7 +96,7 @@ def test_a_dataset_that_was_digested_is_not_digested_again(tmp_path, monkeypatch
     from ablate.workloads.relational.data.graph import load_graph
 
     monkeypatch.setenv("ABLATE_CACHE", str(tmp_path))
-    source = DataSource(dataset="look-alike", scale="tiny", seed=5)
+    source = RelationalOptions(dataset="look-alike", scale="tiny", data_seed=5)
     graph = load_graph(source)
     monkeypatch.setattr(lookalike, "damaged_files", lambda folder, marker: pytest.fail("digested again"))
     assert open_dataset(source).manifest.name == "rel-hm-lookalike-tiny"

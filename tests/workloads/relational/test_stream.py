@@ -7,8 +7,9 @@ import torch
 from ablate.core.recipe import Recipe
 from ablate.core.study import LoaderOptions
 from ablate.train.session import build_workload
-from ablate.workloads.relational.data.stream import BatchStream, draw_batches, stream_generator
-from real_parts import WORKLOADS, tiny_graph, tiny_study
+from ablate.train.stream import BatchStream
+from ablate.workloads.relational.data.stream import draw_batches
+from real_parts import WORKLOADS, tiny_study
 
 
 def make_stream(
@@ -21,9 +22,11 @@ def make_stream(
     weight_seed: int = 0,
 ) -> BatchStream:
     options = options or LoaderOptions()
-    built = build_workload(tiny_study(workload), workload, tiny_graph(), recipe or Recipe(), seed=weight_seed)
-    dataset = built.train_dataset(num_batches, stream_generator(seed), replay=options.mode == "replay")
-    return BatchStream(dataset, num_batches, options, pin=False)
+    built = build_workload(tiny_study(workload), workload, recipe or Recipe(), seed=weight_seed)
+    dataset = built.batches(num_batches, seed)
+    if options.mode == "replay":
+        dataset.keep()
+    return BatchStream(dataset, built.checksum, num_batches, options, pin=False)
 
 
 def drain(stream: BatchStream) -> str:
@@ -50,9 +53,8 @@ def test_hash_is_equal_for_every_cell_and_differs_across_seeds(workload: str):
         execution="compiled",
         forward_dynamic=True,
         lr_kind="tensor",
-        key_style="string",
+        model={"keys": "string"},
         metric_policy="on-device",
-        output_size=True,
     )
     assert drain(make_stream(workload, recipe=full, weight_seed=9)) == eager
     assert drain(make_stream(workload, seed=1)) != eager
@@ -67,17 +69,17 @@ def test_workers_and_replay_see_the_same_batches():
 
 
 def test_replay_states_its_size():
-    stream = make_stream(options=LoaderOptions(mode="replay"))
-    dataset = stream._loader.dataset
+    dataset = build_workload(tiny_study(), WORKLOADS[0], Recipe(), seed=0).batches(6, 0)
+    assert dataset.replay_gib is None
+    dataset.keep()
     assert 0 < dataset.replay_gib < 0.01
-    assert make_stream()._loader.dataset.replay_gib is None
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_no_row_comes_from_after_its_seed_over_a_full_epoch(workload: str):
-    built = build_workload(tiny_study(workload, batch_size=256), workload, tiny_graph(), Recipe(), seed=0)
+    built = build_workload(tiny_study(workload, batch_size=256), workload, Recipe(), seed=0)
     num_batches = built.num_train_rows // 256
-    dataset = built.train_dataset(num_batches, stream_generator(0), replay=False)
+    dataset = built.batches(num_batches, 0)
     num_rows = 0
     for index in range(num_batches):
         batch = dataset[index]
@@ -90,8 +92,8 @@ def test_no_row_comes_from_after_its_seed_over_a_full_epoch(workload: str):
 
 
 def test_link_batches_share_one_seed_time():
-    built = build_workload(tiny_study(WORKLOADS[2]), WORKLOADS[2], tiny_graph(), Recipe(), seed=0)
-    source, positive, negative = built.train_dataset(3, stream_generator(0), replay=False)[0]
+    built = build_workload(tiny_study(WORKLOADS[2]), WORKLOADS[2], Recipe(), seed=0)
+    source, positive, negative = built.batches(3, 0)[0]
     times = torch.cat([source["customer"].seed_time, positive["article"].seed_time, negative["article"].seed_time])
     assert len(times.unique()) == 1
     assert positive["article"].batch_size == negative["article"].batch_size == 16

@@ -5,18 +5,16 @@ import torch
 
 from ablate.core.recipe import Recipe
 from ablate.optimizations.guide import sync_free
+from ablate.plugins.registry import apply_of
 from ablate.train.session import build_workload, open_session
-from real_parts import WORKLOADS, tiny_graph, tiny_study
+from real_parts import WORKLOADS, metric_of, tiny_study
 
-RECIPES = [sync_free.apply(Recipe(), level) for level in ("syncing", "sync-free")]
+RECIPES = [apply_of(sync_free)(Recipe(), level) for level in ("syncing", "sync-free")]
 
 
 @pytest.mark.parametrize("name", WORKLOADS)  # AUROC, MAE (over the spread of the labels), MAP@12
 def test_the_validation_metric_of_equal_weights_is_equal(name):
-    values = [
-        build_workload(tiny_study(name), name, tiny_graph(), recipe, seed=0).evaluate(lambda batch: batch).value
-        for recipe in RECIPES
-    ]
+    values = [metric_of(build_workload(tiny_study(name), name, recipe, seed=0)) for recipe in RECIPES]
     assert values[0] == pytest.approx(values[1], rel=1e-6)
 
 
@@ -25,7 +23,7 @@ def test_a_training_is_equal_with_and_without_syncs(name):
     means, weights = [], []
     for recipe in RECIPES:
         study = tiny_study(name, epochs=2, steps=3)
-        session = open_session(study, name, tiny_graph(), recipe, seed=0, device=torch.device("cpu"))
+        session = open_session(study, name, recipe, seed=0, device=torch.device("cpu"))
         session.train()
         means.append(session.clock.mean_losses)
         weights.append([weight.detach().nan_to_num(7.0) for weight in session.workload.model.parameters()])

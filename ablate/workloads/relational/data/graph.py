@@ -25,7 +25,6 @@ from torch_frame.data.stats import StatType
 from torch_geometric.data import HeteroData
 
 from ablate.core.errors import StoredDataError, UserError
-from ablate.core.study import DataSource
 from ablate.files.locks import alone
 from ablate.workloads.relational.data.edges import Columns, EdgeType, sort_all_columns
 from ablate.workloads.relational.data.graph_cache import (
@@ -40,6 +39,7 @@ from ablate.workloads.relational.data.graph_cache import (
     write_durably,
 )
 from ablate.workloads.relational.data.source import open_dataset
+from ablate.workloads.relational.options import RelationalOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ class Graph:
     dataset: Any
 
 
-def load_graph(source: DataSource, announce: Callable[[str], None] = lambda _: None) -> Graph:
+def load_graph(source: RelationalOptions, announce: Callable[[str], None] = lambda _: None) -> Graph:
     """Load the graph of a study from the cache, materializing it first when it is absent or damaged.
 
     Of several processes that find no whole graph, one makes it; the others wait and load what it made.

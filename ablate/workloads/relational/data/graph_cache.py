@@ -1,4 +1,4 @@
-"""A data source -> digest and folder of its materialized graph, and whether that is ready; without torch or RelBench.
+"""Options -> digest and folder of its materialized graph, and whether that is ready; without torch or RelBench.
 
 The digest of the tables is remembered by names, sizes and times of change of their files, that of a graph's tensors by
 the time of change: nothing that was digested is digested again. A graph's description has a digest beside it; a graph
@@ -18,18 +18,18 @@ from pathlib import Path
 import yaml
 
 from ablate.core.errors import UserError
-from ablate.core.study import DataSource
 from ablate.files.disk import written_durably
 from ablate.files.paths import cache_folder
 from ablate.workloads.relational.lookalike.marker import is_marked, read_marker
+from ablate.workloads.relational.options import RelationalOptions
 
 LAYOUT = 3  # 2: missing numbers are the column's mean; 3: with sorted columns for the sampler
 DESCRIPTION, DIGEST_OF_DESCRIPTION = "graph.json", "graph.json.digest"
 EMBEDDER = "hashing-1-2-grams-48"  # of texts, see `ablate.workloads.relational.data.materialize`
 
 
-def find_ready_graph(source: DataSource) -> str | None:
-    """Digest of the graph of a data source if it is in the cache, whole, and its tables are as they were; else None.
+def find_ready_graph(source: RelationalOptions) -> str | None:
+    """Digest of the graph of the data if it is in the cache, whole, and its tables are as they were; else None.
 
     None says nothing: `graph.load_graph` decides. Data sets of the hub are always left to it.
     """
@@ -38,7 +38,7 @@ def find_ready_graph(source: DataSource) -> str | None:
         if not is_known_lookalike(source):
             return None
     else:
-        folder = Path(source.dataset)
+        folder = Path(source.dataset or "")
         if not folder.is_absolute() or not (folder / "manifest.yaml").exists() or _remembered(folder) is None:
             return None
     manifest = yaml.safe_load((folder / "manifest.yaml").read_text(encoding="utf-8"))
@@ -46,23 +46,23 @@ def find_ready_graph(source: DataSource) -> str | None:
     return digest if is_intact(graph_folder(digest)) else None
 
 
-def lookalike_scale(source: DataSource) -> str:
+def lookalike_scale(source: RelationalOptions) -> str:
     """Scale of the look-alike that a study asks for."""
     return source.scale or "tiny"
 
 
-def lookalike_folder(source: DataSource) -> Path:
+def lookalike_folder(source: RelationalOptions) -> Path:
     """Where the look-alike that a study asks for is made."""
-    return cache_folder() / "look-alike" / f"{lookalike_scale(source)}-{source.seed}"
+    return cache_folder() / "look-alike" / f"{lookalike_scale(source)}-{source.data_seed}"
 
 
-def is_known_lookalike(source: DataSource) -> bool:
+def is_known_lookalike(source: RelationalOptions) -> bool:
     """Whether the look-alike is there, of this version, with the files whose digest was taken before."""
     folder = lookalike_folder(source)
     marker = read_marker(folder)
     return (
         marker is not None
-        and is_marked(marker, lookalike_scale(source), source.seed)
+        and is_marked(marker, lookalike_scale(source), source.data_seed)
         and _remembered(folder) is not None
     )
 

@@ -1,4 +1,4 @@
-"""`DataSource` of a study -> RelBench dataset on disk, its digest, and tables whose times are certain to be right."""
+"""Options -> RelBench dataset on disk, its digest, and tables whose times are certain to be right."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 import pandas as pd
 
 from ablate.core.errors import UserError
-from ablate.core.study import DataSource
 from ablate.workloads.relational.data.graph_cache import is_known_lookalike, lookalike_folder, lookalike_scale
+from ablate.workloads.relational.options import RelationalOptions
 
 HUB_PREFIX = "stanford-star/relbench-v1"
 SAY_EVERY_S = 15.0
 OLDEST, NEWEST = pd.Timestamp("2000-01-01"), pd.Timestamp("2035-01-01")
 
 
-def open_dataset(source: DataSource, announce: Callable[[str], None] = lambda _: None) -> Any:
+def open_dataset(source: RelationalOptions, announce: Callable[[str], None] = lambda _: None) -> Any:
     """Open the RelBench dataset of a study, making the look-alike first when it is asked for and absent.
 
     A look-alike whose files have the size and time of change that they had when their digest was taken is not digested
@@ -37,6 +37,8 @@ def open_dataset(source: DataSource, announce: Callable[[str], None] = lambda _:
     """
     import relbench
 
+    if source.dataset is None:
+        raise UserError("the workload has no data: give the spec `data: {dataset: ...}`")
     if source.dataset == "look-alike":
         _provide_lookalike(source, announce)
         return relbench.load_dataset(lookalike_folder(source))
@@ -57,7 +59,7 @@ def open_dataset(source: DataSource, announce: Callable[[str], None] = lambda _:
         ) from error
 
 
-def _provide_lookalike(source: DataSource, announce: Callable[[str], None]) -> None:
+def _provide_lookalike(source: RelationalOptions, announce: Callable[[str], None]) -> None:
     if is_known_lookalike(source):
         return
     from ablate.workloads.relational.lookalike.make import make_lookalike
@@ -73,7 +75,7 @@ def _provide_lookalike(source: DataSource, announce: Callable[[str], None]) -> N
     def on_wait() -> None:
         announce(f"waiting for another process that makes the look-alike {lookalike_scale(source)}")
 
-    make_lookalike(lookalike_folder(source), lookalike_scale(source), source.seed, on_week, on_wait)
+    make_lookalike(lookalike_folder(source), lookalike_scale(source), source.data_seed, on_week, on_wait)
 
 
 def coerce_times(frame: pd.DataFrame, where: str) -> pd.DataFrame:

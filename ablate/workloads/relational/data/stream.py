@@ -1,26 +1,21 @@
-"""Seeds and a block's seed -> the batch stream: the same mini-batches in the same order for every cell of a block.
+"""Seeds and a block's seed -> the same mini-batches in the same order for every cell of a block.
 
-The order is drawn from a generator of its own, so it does not depend on the model's random numbers. Every batch
-carries a checksum of what was sampled; their hash proves that two trials saw the same data.
+The order is drawn from a generator of its own, so it does not depend on the model's random numbers.
 """
 
 from __future__ import annotations
 
-import hashlib
-import time
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import Dataset
 from torch_geometric.data import HeteroData
 from torch_geometric.loader import NodeLoader
 from torch_geometric.sampler import BaseSampler, NodeSamplerInput
 
-from ablate.core.study import LoaderOptions
 from ablate.core.units import BYTES_PER_GIB
 from ablate.workloads.relational.data.graph import Graph
 from ablate.workloads.relational.data.labels import Seeds
@@ -109,7 +104,7 @@ class Part:
 Parts = Callable[[int], tuple[Part, ...]]
 
 
-def entity_parts(seeds: Seeds, rows: np.ndarray) -> Parts:
+def entity_parts(seeds: Seeds, rows: Sequence[np.ndarray] | np.ndarray) -> Parts:
     """Parts of an entity task: batch i is the subgraph around the seeds `rows[i]`, with their targets."""
 
     def parts(index: int) -> tuple[Part, ...]:
@@ -121,13 +116,15 @@ def entity_parts(seeds: Seeds, rows: np.ndarray) -> Parts:
 
 
 class BatchDataset(Dataset[Batch]):
-    """Batch number -> batch. With `replay` the sampled ids and edges are kept; features are joined each time."""
+    """Batch number -> batch."""
 
-    def __init__(self, sampler: SubgraphSampler, parts: Parts, num_batches: int, *, replay: bool = False) -> None:
+    def __init__(self, sampler: SubgraphSampler, parts: Parts, num_batches: int) -> None:
         self._sampler, self._parts, self._num_batches = sampler, parts, num_batches
         self._kept: list[list[Any]] | None = None
-        if replay:
-            self._kept = [self._sample(parts(index)) for index in range(num_batches)]
+
+    def keep(self) -> None:
+        """Sample every batch now and keep ids and edges; features are joined each time."""
+        self._kept = [self._sample(self._parts(index)) for index in range(self._num_batches)]
 
     def __len__(self) -> int:
         return self._num_batches
@@ -142,7 +139,6 @@ class BatchDataset(Dataset[Batch]):
                 batch[part.node_type].y = part.target
             batch.seed_type = part.node_type
             batches.append(batch)
-        batches[0].stream_checksum = checksum_batch(parts, outputs)
         return batches[0] if len(batches) == 1 else tuple(batches)
 
     @property
@@ -161,69 +157,3 @@ class BatchDataset(Dataset[Batch]):
 
     def _sample(self, parts: tuple[Part, ...]) -> list[Any]:
         return [self._sampler.sample(part.node_type, part.nodes, part.times) for part in parts]
-
-
-def checksum_batch(parts: tuple[Part, ...], outputs: list[Any]) -> int:
-    """CRC-32 over seeds, times, targets, sampled node ids and edges of a batch."""
-    value = 0
-    for part, output in zip(parts, outputs, strict=True):
-        arrays = [part.nodes, part.times, *([] if part.target is None else [part.target])]
-        for kind in ("node", "row", "col"):
-            arrays += [array for _, array in sorted(getattr(output, kind).items())]
-        for array in arrays:
-            value = zlib.crc32(np.ascontiguousarray(array.numpy()).tobytes(), value)
-    return value
-
-
-def stream_checksum(batch: Batch) -> int:
-    """The checksum that a batch carries (a tuple: its first part)."""
-    return int((batch[0] if isinstance(batch, (tuple, list)) else batch).stream_checksum)
-
-
-def hash_checksums(checksums: Sequence[int]) -> str:
-    """Hash (16 hex digits) of the checksums of batches, in order."""
-    return hashlib.blake2b(np.asarray(checksums, dtype=np.uint32).tobytes(), digest_size=8).hexdigest()
-
-
-class BatchStream:
-    """The training batches of a trial as an iterable of epochs; measures what the trainer waits for.
-
-    Iterating yields the next `steps_per_epoch` batches; the underlying loader lives through the whole trial.
-
-    Attributes:
-        wait_s: Seconds waited for each batch so far.
-        pinned: Whether batches come in page-locked memory.
-    """
-
-    def __init__(self, dataset: BatchDataset, steps_per_epoch: int, options: LoaderOptions, *, pin: bool) -> None:
-        self._steps_per_epoch = steps_per_epoch
-        self._loader = DataLoader(
-            dataset,
-            batch_size=None,
-            shuffle=False,
-            num_workers=options.num_workers,
-            pin_memory=pin,
-            generator=torch.Generator().manual_seed(0),
-        )
-        self._batches: Iterator[Batch] | None = None
-        self._checksums: list[int] = []
-        self.wait_s: list[float] = []
-        self.pinned = pin
-
-    def __len__(self) -> int:
-        return self._steps_per_epoch
-
-    def __iter__(self) -> Iterator[Batch]:
-        if self._batches is None:
-            self._batches = iter(self._loader)
-        for _ in range(self._steps_per_epoch):
-            before = time.perf_counter()
-            batch = next(self._batches)
-            self.wait_s.append(time.perf_counter() - before)
-            self._checksums.append(stream_checksum(batch))
-            yield batch
-
-    @property
-    def hash(self) -> str:
-        """Hash (16 hex digits) of everything sampled so far, in order."""
-        return hash_checksums(self._checksums)

@@ -1,4 +1,4 @@
-"""A workload -> batches at the edge of what can be sampled, and what the compiled forward makes of them.
+"""A sampled batch -> batches at the edge of what can be sampled, which a compiler may compile again for.
 
 Sizes 0 and 1, two sizes that are equal by chance and a last batch of one seed are what `dynamic=True` still compiles
 again for, since torch specializes on 0 and 1 and takes equal sizes of the first batch for one size.
@@ -7,46 +7,14 @@ again for, since torch specializes on 0 and 1 and takes equal sizes of the first
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ablate.core.recipe import Recipe
-from ablate.core.request import Hazard
-from ablate.train.observe.compile_watch import CompileWatch, batch_sizes
-from ablate.train.session import compile_forward
-from ablate.workloads.contract import Workload
-
-DRAWS = 7
-
-
-def try_hazards(workload: Workload, recipe: Recipe, dataset: Any, to_device: Callable[[Any], Any]) -> list[Hazard]:
-    """Compile anew for each hazard and report the compilations that it causes after (or before) an ordinary batch.
-
-    Args:
-        workload: Its first sampled graph is changed; a tuple keeps its other parts.
-        recipe: How the forward is compiled.
-        dataset: Batches of the workload; two are used.
-        to_device: Copies a batch.
-    """
-    ordinary = dataset[1]
-    found = []
-    for name, batch, comes_first in edge_cases(dataset[0], one_seed(workload)):
-        torch._dynamo.reset()
-        watch = CompileWatch()
-        forward = compile_forward(workload.model, recipe)
-        order = [batch, ordinary] if comes_first else [ordinary, batch]
-        differences = []
-        for index, current in enumerate(order):
-            moved = to_device(current)
-            compiled, eager = (_loss(workload, run, moved) for run in (forward, workload.model))
-            differences.append(abs(compiled - eager) / max(abs(eager), 1e-12))
-            watch.note(index, "forward", current)
-        events = tuple(e for e in watch.collect(compiled=True).events if e.step == 1)
-        found.append(Hazard(name=name, sizes=batch_sizes(batch), loss_difference=max(differences), events=events))
-    return found
+from ablate.workloads.relational.data.stream import Parts
 
 
 def edge_cases(batch: Any, single: Any) -> Iterator[tuple[str, Any, bool]]:
@@ -72,20 +40,13 @@ def edge_cases(batch: Any, single: Any) -> Iterator[tuple[str, Any, bool]]:
     yield "last batch of one seed", single, False
 
 
-def one_seed(workload: Workload) -> Any:
-    """A batch of the workload's first training parts, cut to one seed each."""
-    from dataclasses import replace
-
-    import numpy as np
-
-    from ablate.workloads.relational.data.stream import BatchDataset
-
-    parts = workload.train_parts(1, np.random.default_rng(0))(0)
+def one_seed(parts: Parts) -> Parts:
+    """The first parts, cut to one seed each."""
     cut = tuple(
         replace(p, nodes=p.nodes[:1], times=p.times[:1], target=None if p.target is None else p.target[:1])
-        for p in parts
+        for p in parts(0)
     )
-    return BatchDataset(workload.subgraphs, lambda _: cut, 1)[0]
+    return lambda _: cut
 
 
 def with_edges(graph: Any, edge_type: Any, count: int) -> Any:
@@ -117,17 +78,8 @@ def with_nodes(graph: Any, node_type: str, count: int) -> Any:
 
 
 def _num_nodes(graph: Any, node_type: str) -> int:
-    return batch_sizes(graph)[node_type]
+    return int(graph[node_type].n_id.numel())
 
 
 def _exchange(batch: Any, first: Any) -> Any:
     return (first, *batch[1:]) if isinstance(batch, tuple) else first
-
-
-def _loss(workload: Workload, forward: Any, batch: Any) -> float:
-    """Loss with the gradient taken, as in a training step; the dropout masks of every call are the same."""
-    torch.manual_seed(DRAWS)
-    loss = workload.loss(forward, batch)
-    loss.backward()  # type: ignore[no-untyped-call]
-    workload.model.zero_grad(set_to_none=True)
-    return float(loss.detach())
