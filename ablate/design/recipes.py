@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from ablate.core.cell import Cell, Design, Execution
 from ablate.core.errors import UserError
+from ablate.core.optimization import GENERAL_REASONS
 from ablate.core.recipe import Apply, Recipe, compose_recipe
 from ablate.core.serialize import to_dict
 from ablate.core.study import Factor, Study
@@ -67,11 +68,14 @@ class Recipes:
 
     def inert(self, cell: Cell) -> dict[str, str]:
         """The optimizations that cannot act in a cell -> why; those that stop it from compiling do act."""
-        execution = self.of(cell).execution
-        reasons = {f.name: self.study.inert_reason(f, execution) for f in self.study.factors}
-        if execution != cell.execution:
-            reasons |= {f.name: None for f in self.study.factors if self._decides_execution(f, cell)}
-        return {name: reason for name, reason in reasons.items() if reason is not None}
+        execution, found = self.of(cell).execution, {}
+        for factor in self.study.factors:
+            reason = self.study.inert_reason(factor, cell.execution)
+            if reason is None and execution != cell.execution and not self._decides_execution(factor, cell):
+                reason = self.study.inert_reason(factor, execution) and GENERAL_REASONS["compiled_forward"]
+            if reason is not None:
+                found[factor.name] = reason
+        return found
 
     def idle(self, cells: Iterable[Cell]) -> frozenset[str]:
         """The varying optimizations whose switch changes the recipe of none of these cells."""

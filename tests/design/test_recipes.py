@@ -127,5 +127,5 @@ def test_what_needs_a_compiler_is_inert_where_compiling_is_off() -> None:
     design = make_design(study)
     by_on = {cell.on: cell for cell in design.cells if cell.cell.execution == "compiled" and not cell.cell.repeat}
     assert by_on["needy",].effective_key == by_on[()].effective_key == "eager[]"
-    assert by_on["needy",].inert == {"needy": "nothing is compiled in an eager cell"}
+    assert by_on["needy",].inert == {"needy": "nothing is compiled here"}
     assert by_on["compile", "needy"].inert == {}

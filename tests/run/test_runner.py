@@ -278,7 +278,7 @@ def test_two_runners_of_one_study_share_the_trials(tmp_path: Path) -> None:
 def test_changed_study_is_refused(tmp_path: Path) -> None:
     study, design, paths = make_run(tmp_path)
     run_small(tmp_path)
-    changed = replace(study, training=replace(study.training, channels=16))
+    changed = replace(study, training=replace(study.training, batch_size=8))
     with pytest.raises(UserError, match=r"\(changed: training\); rename the study"):
         run_study(changed, design, paths, SilentProgress(), command=FAKE_COMMAND)
     reworded = replace(study, question="Another question?", trial_timeout_s=5.0)
