@@ -15,7 +15,7 @@ from ablate.design.cells import make_design
 from ablate.files.locks import FileLock
 from ablate.files.paths import StudyPaths
 from ablate.records.store import write_record
-from ablate.run.ledger.backend import lease_path
+from ablate.run.ledger.lock_owner import lease_path
 from ablate.run.plan.estimate import num_steps, rule_of_thumb_s
 from ablate.run.plan.plan import make_plan, select_parity, select_trials, trial_states
 from builders import make_factors, make_study, make_workloads

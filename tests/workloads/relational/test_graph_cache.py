@@ -91,7 +91,7 @@ def test_a_remembered_digest_that_is_none_is_taken_anew(cache, content):
 STARTED_TOGETHER = """
 import sys
 from ablate.core.study import DataSource
-from ablate.data import lookalike
+from ablate.workloads.relational.lookalike import make as lookalike
 from ablate.workloads.relational.data.graph import load_graph
 write = lookalike._write_dataset
 lookalike._write_dataset = lambda *arguments: (print("generating", flush=True), write(*arguments))
