@@ -15,6 +15,7 @@ import numpy as np
 from ablate.analysis.results.study import RESPONSES, Effect, Grade, Response, Results
 from ablate.analysis.statistics.engine import LEVEL, SEQUENTIAL_LEVEL, quantile
 from ablate.analysis.statistics.inference import as_speedups, grade
+from ablate.analysis.words.speed import why_not_reported
 from ablate.core.contrast import ContrastKind
 from ablate.core.serialize import to_dict
 from ablate.core.study import Study
@@ -148,7 +149,7 @@ def _why_absent(effect: Effect | None) -> str:
         return "not part of that study"
     if effect.estimate is not None:
         return ""
-    reason = effect.refused or (f"0 by construction ({effect.inert})" if effect.inert else "not measured")
+    reason = f"0 by construction ({effect.cause})" if effect.inert else why_not_reported(effect)
     return reason if len(reason) <= MOST_SHOWN else reason[: MOST_SHOWN - 1] + "…"
 
 

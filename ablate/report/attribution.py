@@ -36,8 +36,8 @@ def _pairs(results: Results, workload: str, used: Sequence[Response]) -> Header 
     found = _plain(results, workload, used, "interaction", "pair (exploratory)")
     lack = _plain(results, workload, used, "lack-of-fit", "")
     if found is not None and lack is not None:
-        lack[1][0][0] = cell("lack of fit", "what the pairs leave unexplained", "strong")
-        found[1].extend(lack[1])
+        first = cell("lack of fit", "what the pairs leave unexplained", "strong")
+        found[1].extend([first, *row[1:]] for row in lack[1])
     return found
 
 
@@ -131,8 +131,8 @@ def _precision(results: Results, workload: str, used: Sequence[Response]) -> str
     for row in results.precision:
         if row.workload == workload and row.response in used:
             needed = ", ".join(
-                f"±{100 * float(target):g} % takes {blocks or 'more than 400'}"
-                for target, blocks in row.blocks_needed.items()
+                f"±{100 * needed.half_width:g} % takes {needed.blocks or 'more than 400'}"
+                for needed in row.blocks_needed
             )
             parts.append(
                 f"{RESPONSE_NAMES[row.response]}: ±{100 * row.half_width:.1f} % with {row.num_blocks} blocks ({needed})"

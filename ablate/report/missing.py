@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ablate.analysis.results.study import Response, Results
-from ablate.analysis.words.speed import RESPONSE_NAMES
+from ablate.analysis.words.speed import RESPONSE_NAMES, why_not_reported
 from ablate.core.contrast import ContrastKind
 
 KIND_WORDS: Mapping[ContrastKind, str] = {
@@ -23,7 +23,6 @@ KIND_WORDS: Mapping[ContrastKind, str] = {
     "eager-optimization": "in eager mode",
     "a/a": "noise floor from a second measurement of",
 }
-LACKS = "this design lacks "
 MOST_CELLS = 8
 
 
@@ -35,12 +34,12 @@ def unidentified_numbers(results: Results, workload: str, used: Sequence[Respons
         if effect.workload != workload or effect.response not in used[:1] or not effect.refused:
             continue
         name = KIND_WORDS[effect.kind]
-        if effect.refused.startswith(LACKS):
+        if effect.lacks:
             subjects, cells = lacking.setdefault(name, ([], []))
             subjects.append(effect.subject)
-            cells += effect.refused.removeprefix(LACKS).split(", ")
+            cells += effect.lacks
         else:
-            others.setdefault(effect.refused, []).append(f"{name} {effect.subject}".strip())
+            others.setdefault(why_not_reported(effect), []).append(f"{name} {effect.subject}".strip())
     lines = [_lack(name, subjects, cells) for name, (subjects, cells) in lacking.items()]
     return lines + [f"{', '.join(names)}: {reason}" for reason, names in others.items()]
 
@@ -63,7 +62,7 @@ def dropped_blocks(results: Results, workload: str, used: Sequence[Response]) ->
 
 
 def _lack(name: str, subjects: Sequence[str], cells: Sequence[str]) -> str:
-    needed = list(dict.fromkeys(cell for cell in cells if not cell.startswith("and ")))
+    needed = list(dict.fromkeys(cells))
     text = ", ".join(needed[:MOST_CELLS]) + (" and more" if len(needed) > MOST_CELLS else "")
     what = f"{name} {', '.join(s for s in subjects if s)}".strip()
     return f"{what}: this design has no cell {text}"

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ablate.analysis.results.study import Effect, Results
 from ablate.analysis.trials.comparable import Trial
+from ablate.analysis.words.speed import why_not_reported
 from ablate.core.errors import AblateError
 from ablate.core.study import Study
 from ablate.files.paths import StudyPaths
@@ -149,7 +150,7 @@ def number(effect: Effect) -> str:
     """Speed-up with its intervals, or why there is none."""
     est = effect.estimate
     if est is None:
-        return f"0 by construction ({effect.inert})" if effect.inert else f"not reported ({effect.refused})"
+        return f"0 by construction ({effect.cause})" if effect.inert else f"not reported ({why_not_reported(effect)})"
     text = f"{est.speedup:.4f}x ({100 * (est.speedup - 1):+.2f} %)"
     if est.interval is None or est.simultaneous is None:
         return f"{text}, one block"

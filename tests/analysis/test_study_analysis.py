@@ -46,7 +46,7 @@ def test_recovers_the_effects_it_was_given(tmp_path: Path) -> None:
     assert steady(results, "layer", "compiler input").estimate.effect == pytest.approx(0.03, abs=1e-12)
     assert steady(results, "eager-optimization", "sync_free").estimate.effect == pytest.approx(0.03, abs=1e-12)
     assert steady(results, "optimization", "no_cuda_graphs").estimate is None
-    assert "CPU" in steady(results, "optimization", "no_cuda_graphs").inert
+    assert "CPU" in steady(results, "optimization", "no_cuda_graphs").cause
 
 
 def test_identity_holds_in_every_block_for_every_response(tmp_path: Path) -> None:
@@ -119,7 +119,8 @@ def test_no_block_left_is_refused_with_the_missing_trial(tmp_path: Path) -> None
     results = results_of(tmp_path, make_study(design="cells", cells=ARMS), change=change)
     total = steady(results, "total")
     assert total.estimate is None
-    assert "block 0: full killed (killed)" in total.refused and "block 1: full killed (killed)" in total.refused
+    assert total.why == "no complete block"
+    assert total.dropped == ("block 0: full killed (killed)", "block 1: full killed (killed)")
     assert steady(results, "compile").estimate.blocks == (0, 1)
 
 
@@ -169,8 +170,9 @@ def test_environments_that_differ_are_not_pooled(tmp_path: Path) -> None:
     study = make_study(design="cells", cells=ARMS, workloads=make_workloads("hm/user-churn", "hm/item-sales"))
     results = results_of(tmp_path, study, change=change)
     assert steady(results, "total").estimate is not None
-    refused = steady(results, "total", workload="hm/item-sales").refused
-    assert "num_threads: 2 (3 trials) against 4 (3 trials)" in refused
+    refused = steady(results, "total", workload="hm/item-sales")
+    assert refused.why == "not comparable"
+    assert "num_threads: 2 (3 trials) against 4 (3 trials)" in refused.cause
     assert not [b for b in results.break_even if b.workload == "hm/item-sales"]
 
 

@@ -62,13 +62,13 @@ def test_waterfall_steps_stand_on_each_other(factorial: tuple[StudyPaths, Result
     info = waterfall.info(factorial[1], CHURN)
     assert info is not None
     panel = info.panels[0]
-    assert [s.name for s in panel.steps] == [
+    assert [s.label for s in panel.steps] == [
         "eager", "naive compile", "dynamic_shapes", "string_keys (vacuous)", "sync_free (structural)", "full"
     ]  # fmt: skip
     for before, after in zip(panel.steps[1:-2], panel.steps[2:-1], strict=True):
         assert after.start == pytest.approx(before.stop, abs=1e-12)
     assert panel.steps[-2].stop == pytest.approx(panel.steps[-1].stop, abs=1e-12)
-    assert [s.greyed for s in panel.steps] == [False, False, False, True, True, False]
+    assert [s.unclaimed for s in panel.steps] == ["", "", "", "vacuous", "structural", ""]
 
 
 def test_waterfall_needs_shapley_values(tmp_path: Path) -> None:

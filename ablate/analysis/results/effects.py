@@ -5,8 +5,7 @@ Legend: an effect is a difference of log times (positive = faster); a speed-up i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from ablate.core.contrast import ContrastKind
@@ -14,6 +13,7 @@ from ablate.core.contrast import ContrastKind
 Response = Literal["steady", "horizon_cold", "horizon_warm"]
 RESPONSES: tuple[Response, ...] = ("steady", "horizon_cold", "horizon_warm")
 Grade = Literal["single", "pilot", "full"]
+WhyAbsent = Literal["inert", "no such cell", "not comparable", "no complete block"]
 ClaimWord = Literal["supported", "refuted", "undecided", "pilot", "not measured"]
 
 
@@ -49,9 +49,13 @@ class Estimate:
 
 @dataclass(frozen=True, kw_only=True)
 class Effect:
-    """A contrast of one workload and response: estimated, or inert (0 by construction), or refused with the reason.
+    """A contrast of one workload and response: estimated, or inert (0 by construction), or refused.
 
     Attributes:
+        why: Why there is no estimate; None where there is one.
+        cause: What makes it inert, or the trials not comparable.
+        lacks: The first cells that the design would need for it.
+        num_more_lacking: How many further cells it lacks.
         share: Part of the total, only where the total's interval (five blocks or more) leaves out 1.
         claimed: Five blocks or more, Holm below .05, and the evidence says that the switch bites.
         num_weights: How many effective keys carry weight.
@@ -64,13 +68,23 @@ class Effect:
     kind: ContrastKind
     subject: str
     estimate: Estimate | None = None
-    inert: str | None = None
-    refused: str | None = None
+    why: WhyAbsent | None = None
+    cause: str = ""
+    lacks: tuple[str, ...] = ()
+    num_more_lacking: int = 0
     share: float | None = None
     claimed: bool = False
     num_weights: int = 0
     dropped: tuple[str, ...] = ()
     assumes: str = ""
+
+    @property
+    def inert(self) -> bool:
+        return self.why == "inert"
+
+    @property
+    def refused(self) -> bool:
+        return self.why is not None and not self.inert
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,13 +140,20 @@ class RunOrder:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BlocksNeeded:
+    """Blocks for a wanted half-width (a ratio); None beyond 400."""
+
+    half_width: float
+    blocks: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Precision:
     """How narrow the intervals of a family are, and how many blocks in all would make them narrower.
 
     Attributes:
         half_width: Half-width of the widest simultaneous interval, as a ratio (0.02 = 2 %).
-        blocks_needed: Blocks in all by wanted half-width (`0.01`, `0.02`, `0.03`), from the spread between blocks; None
-            beyond 400.
+        blocks_needed: Blocks in all for a half-width of 1, 2 and 3 %, from the spread between blocks.
     """
 
     workload: str
@@ -140,7 +161,7 @@ class Precision:
     kind: ContrastKind
     num_blocks: int
     half_width: float
-    blocks_needed: Mapping[str, int | None] = field(default_factory=dict)
+    blocks_needed: tuple[BlocksNeeded, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from ablate.analysis.results.study import ArmSummary, Deviation, Effect, EvidenceVerdict, Results
+from ablate.analysis.results.study import ArmSummary, Deviation, Effect, EvidenceVerdict, Precision, Results
+from ablate.analysis.words.speed import why_not_reported
 from ablate.core.serialize import to_dict
 from ablate.core.units import percent_from_log
 
@@ -40,7 +41,7 @@ def write_tables(results: Results, folder: Path) -> dict[str, Path]:
         "sensitivity": map(to_dict, results.sensitivity),
         "order-ranges": map(_flat, map(to_dict, results.order_ranges)),
         "run-order": map(to_dict, results.run_order),
-        "precision": map(to_dict, results.precision),
+        "precision": map(_precision_row, results.precision),
         "stability": map(to_dict, results.stability),
         "fold-over": map(_flat, map(to_dict, results.fold_over)),
         "findings": map(to_dict, results.findings),
@@ -74,11 +75,16 @@ def _effect_row(effect: Effect) -> dict[str, Any]:
         "grade": est.grade if est else "",
         "share_of_total": effect.share,
         "claimed": effect.claimed,
-        "inert": effect.inert,
-        "refused": effect.refused,
+        "inert": effect.cause if effect.inert else None,
+        "refused": why_not_reported(effect) if effect.refused else None,
         "assumes": effect.assumes,
         "dropped": " | ".join(effect.dropped),
     }
+
+
+def _precision_row(row: Precision) -> dict[str, Any]:
+    needed = {f"blocks_for_{n.half_width:g}": n.blocks for n in row.blocks_needed}
+    return {k: v for k, v in to_dict(row).items() if k != "blocks_needed"} | needed
 
 
 def _arm_row(arm: ArmSummary) -> dict[str, Any]:

@@ -64,13 +64,13 @@ def make_effect(
         assumes=contrast.assumes,
     )
     if not contrast.weights:
-        return replace(bare, inert=contrast.why_inert or "inert")
+        return replace(bare, why="inert", cause=contrast.why_inert or "inert")
     if trials.not_comparable:
-        return replace(bare, refused=f"not comparable: {trials.not_comparable}")
+        return replace(bare, why="not comparable", cause=trials.not_comparable)
     values = block_values(contrast, times)
     dropped = tuple(_why_dropped(contrast, trials, times, block) for block in times.blocks if block not in values)
     if not values:
-        return replace(bare, refused="no block has every trial it needs: " + "; ".join(dropped), dropped=dropped)
+        return replace(bare, why="no complete block", dropped=dropped)
     return replace(
         bare, estimate=estimate(list(values.values()), list(values), family=family, level=level), dropped=dropped
     )
@@ -98,7 +98,9 @@ def make_effects(
             response=times.response,
             kind=refusal.kind,
             subject=refusal.subject,
-            refused="this design lacks " + ", ".join(refusal.missing),
+            why="no such cell",
+            lacks=refusal.missing,
+            num_more_lacking=refusal.num_more,
         )
         for refusal in refusals
     ]

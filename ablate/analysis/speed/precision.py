@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ablate.analysis.results.effects import BlocksNeeded
 from ablate.analysis.results.study import Effect, Estimate, Finding, FoldOver, Precision, Response
 from ablate.analysis.statistics.engine import LEVEL, SEQUENTIAL_LEVEL
 from ablate.analysis.statistics.inference import FEWEST_BLOCKS
@@ -52,7 +53,7 @@ def precision_findings(workload: str, rows: Sequence[Precision]) -> list[Finding
     """Where intervals are wider than 2 %: how many blocks are needed."""
     found = []
     for row in rows:
-        needed = row.blocks_needed.get("0.02")
+        needed = next((n.blocks for n in row.blocks_needed if n.half_width == TARGETS[1]), None)
         if row.half_width > TARGETS[1]:
             how_many = f"about {needed} blocks in all" if needed else "more than 400 blocks"
             found.append(
@@ -114,7 +115,10 @@ def _precision(family: Sequence[Effect], level: float) -> Precision:
         kind=family[0].kind,
         num_blocks=len(worst.blocks),
         half_width=math.expm1(half_of(worst)),
-        blocks_needed={f"{t:g}": blocks_for_width(spread, t, family=len(measured), level=level) for t in TARGETS},
+        blocks_needed=tuple(
+            BlocksNeeded(half_width=t, blocks=blocks_for_width(spread, t, family=len(measured), level=level))
+            for t in TARGETS
+        ),
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from ablate.analysis.results.study import (
     RESPONSES,
     BreakEven,
+    Effect,
     Estimate,
     EvidenceVerdict,
     ExpectationResult,
@@ -58,6 +59,16 @@ def compared_with_eager(estimate: Estimate) -> str:
     return ("as fast as eager" if same else f"{format_factor(factor)} {word} than eager") + f" ({certainty(estimate)})"
 
 
+def why_not_reported(effect: Effect) -> str:
+    """Why an effect has no estimate."""
+    if effect.why == "no such cell":
+        more = [f"and {effect.num_more_lacking} more"] if effect.num_more_lacking else []
+        return "this design lacks " + ", ".join([*effect.lacks, *more])
+    if effect.why == "no complete block":
+        return "no block has every trial it needs: " + "; ".join(effect.dropped)
+    return f"not comparable: {effect.cause}" if effect.why == "not comparable" else effect.cause
+
+
 def certainty(estimate: Estimate) -> str:
     """How sure a number is, in words."""
     speedup = f"speed-up {format_factor(estimate.speedup)}"
@@ -97,7 +108,7 @@ def _sentences(results: Results, workload: str) -> Iterator[str]:
 def _totals(results: Results, workload: str) -> Iterator[str]:
     horizons = []
     found = [results.effect(workload, response, "total") for response in RESPONSES]
-    refused = {total.refused or total.inert for total in found if total is not None and total.estimate is None}
+    refused = {why_not_reported(total) for total in found if total is not None and total.estimate is None}
     if len(refused) == 1 and all(total is None or total.estimate is None for total in found):
         yield f"Full against eager: not reported ({refused.pop()})."
         return
@@ -106,7 +117,7 @@ def _totals(results: Results, workload: str) -> Iterator[str]:
         if total is None:
             continue
         if total.estimate is None:
-            yield f"Full against eager, {RESPONSE_NAMES[response]}: not reported ({total.refused or total.inert})."
+            yield f"Full against eager, {RESPONSE_NAMES[response]}: not reported ({why_not_reported(total)})."
         elif response == "steady":
             yield f"Compiled with every optimization on, a steady epoch was {compared_with_eager(total.estimate)}."
         else:

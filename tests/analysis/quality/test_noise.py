@@ -73,7 +73,7 @@ def test_wide_intervals_say_how_many_blocks_are_needed() -> None:
         for e in results.effects
         if e.estimate and (e.response, e.kind) == ("steady", "optimization")
     ]
-    assert row.blocks_needed["0.02"] == blocks_for_width(max(spreads), 0.02, family=3)
+    assert row.blocks_needed[1].blocks == blocks_for_width(max(spreads), 0.02, family=3)
 
 
 def test_sensitivity_columns_stand_beside_the_primary_number() -> None:

@@ -45,5 +45,5 @@ def test_both_readings_are_answered() -> None:
 
 
 def test_refused_total_says_nothing() -> None:
-    refused = Effect(workload="w", response="steady", kind="total", subject="", refused="full failed")
+    refused = Effect(workload="w", response="steady", kind="total", subject="", why="no complete block")
     assert judge(refused, 1.3, 1.35)[0] == "not measured"
