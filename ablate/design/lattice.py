@@ -79,7 +79,7 @@ class Lattice:
     @property
     def is_complete(self) -> bool:
         """Whether every on-off setting of the acting optimizations is measured."""
-        return len(self.compiled) == 2 ** len(self.active)
+        return len(self.compiled) == 1 << len(self.active)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -94,7 +94,7 @@ def draw(info: Info, axes: Sequence[Axes]) -> None:
         ax.set_yticklabels([])
     handles, labels = axes[0].get_legend_handles_labels()
     figure = axes[0].figure
-    figure.legend(handles, labels, loc="outside lower center", frameon=False, ncols=4, handlelength=1.2)  # type: ignore[union-attr]
+    figure.legend(handles, labels, loc="outside lower center", frameon=False, ncols=4, handlelength=1.2)
     if info.num_hidden:
         axes[0].text(0.0, -0.26, f"{info.num_hidden} more arms are in the tables", transform=axes[0].transAxes,
                      color=style.MUTED, fontsize=6.5)  # fmt: skip

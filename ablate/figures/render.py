@@ -76,7 +76,7 @@ def draw_svg(module: FigureModule, info: Any) -> bytes:
         module.draw(info, list(axes))
         _lay_out(figure)
         stream = io.BytesIO()
-        canvas.print_svg(stream, metadata={"Date": None, "Creator": None})
+        canvas.print_svg(stream, metadata={"Date": None, "Creator": None})  # type: ignore[no-untyped-call]
     return stream.getvalue()
 
 

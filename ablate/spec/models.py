@@ -10,7 +10,7 @@ import re
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema, field_validator, model_validator
-from pydantic.json_schema import JsonDict
+from pydantic.config import JsonDict
 
 STUDY_NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 DURATION = re.compile(r"^(?:(\d{1,4})\s*h)?\s*(?:(\d{1,5})\s*m(?:in)?)?\s*(?:(\d{1,7})\s*s)?$")
@@ -37,7 +37,9 @@ def parse_duration(value: Any) -> float:
 
 def parse_window(value: Any) -> int | str:
     """Read a restart window of the equivalence test: a step, `middle` or `end`."""
-    if value in ("middle", "end") or (type(value) is int and 0 <= value <= 10**9):
+    if isinstance(value, str) and value in ("middle", "end"):
+        return value
+    if type(value) is int and 0 <= value <= 10**9:
         return value
     raise ValueError("expected a step from 0, 'middle' or 'end'")
 

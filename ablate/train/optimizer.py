@@ -98,7 +98,7 @@ def make_stepper(
         rate = torch.tensor(lr, device=device if recipe.lr_kind == "device-tensor" else "cpu")
         if recipe.lr_kind == "device-tensor" and device.type == "cuda":
             extra["capturable"] = True
-    optimizer = OPTIMIZERS[training.optimizer](parameters, lr=rate, **extra)  # type: ignore[arg-type]
+    optimizer = OPTIMIZERS[training.optimizer](parameters, lr=rate, **extra)
     advance: Callable[[], None] = lambda: None  # noqa: E731
     scheduler = None
     if training.schedule != "constant":

@@ -188,7 +188,7 @@ class _Ray(_Crew):
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         self._ray = ray
         ray.init(include_dashboard=False, log_to_driver=False, ignore_reinit_error=True, configure_logging=False)
-        if len(ray.nodes()) > 1:
+        if len(ray.nodes()) > 1:  # type: ignore[no-untyped-call]
             _check_database(workers, "a Ray cluster of several hosts")
         needs: dict[str, Any] = {"num_cpus": workers.num_cpus, "num_gpus": int(workers.device == "cuda")}
         task = ray.remote(max_retries=0, **needs)(run_worker)

@@ -292,7 +292,8 @@ class _Trainer:
         session = self._session
         batch = session.module.transfer_batch_to_device(session.dataset[step], session.device, 0)
         torch.manual_seed(step_seed(self._seed, step))
-        with MaskRecorder() as recorder:
+        recorder = MaskRecorder()
+        with recorder:
             session.workload.loss(forward, batch)
         return recorder.checksums
 
