@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from ablate.analysis.results.study import (
     LedgerBar,
     OrderRange,
     Precision,
-    Response,
     Results,
     RunOrder,
     Sensitivity,
@@ -43,7 +42,7 @@ from ablate.analysis.speed.sensitivity import make_sensitivity
 from ablate.analysis.training.curves import make_curves, usable_losses
 from ablate.analysis.training.judge import Training, make_training
 from ablate.analysis.trials.comparable import Trial, WorkloadTrials, select_trials, what_matters
-from ablate.analysis.trials.responses import SHARED, LogTimes, cache_state, responses_with_data
+from ablate.analysis.trials.responses import LogTimes, cache_counts, cache_state, responses_with_data
 from ablate.analysis.words.speed import make_headlines
 from ablate.core.cell import Design
 from ablate.core.contrast import Contrast, Refusal
@@ -52,6 +51,8 @@ from ablate.core.study import Study
 from ablate.design.contrasts import make_contrasts, order_contrasts
 from ablate.files.paths import StudyPaths
 from ablate.records.store import read_design, read_json, read_records, read_study, write_json
+
+SHARED = "the compile cache is shared between cells, so compile times are not comparable and no horizon is reported"
 
 
 def analyze(paths: StudyPaths) -> Results:
@@ -183,7 +184,7 @@ def _analyze_workload(
         found.order_ranges += make_order_ranges(steps, design, trials, times)
     found.effects += effects
     _check_noise(study, design, effects, trials, responses["steady"], found)
-    found.findings += _left_out(trials, responses)
+    found.findings += _left_out(trials)
     found.evidence += verdicts
     found.arms += make_arms(design, trials, responses)
     found.break_even += make_break_even(design, trials, responses)
@@ -210,13 +211,14 @@ def _check_noise(
         found.findings += residual_findings(trials, residuals, order)
 
 
-def _left_out(trials: WorkloadTrials, responses: Mapping[Response, LogTimes]) -> list[Finding]:
-    texts = dict.fromkeys(
-        state for block in trials.blocks if (state := cache_state(trials, block)) not in ("cold", "warm", "any", "none")
-    )
-    return [
-        Finding(workload=trials.workload, kind="refused" if text == SHARED else "left out", text=text) for text in texts
-    ]
+def _left_out(trials: WorkloadTrials) -> list[Finding]:
+    states = {block: cache_state(trials, block) for block in trials.blocks}
+    found = [Finding(workload=trials.workload, kind="refused", text=SHARED)] if "shared" in states.values() else []
+    for block in (block for block, state in states.items() if state == "unlike"):
+        counts = ", ".join(f"{state}: {number}" for state, number in sorted(cache_counts(trials, block).items()))
+        text = f"block {block} is left out of the horizon, its compiled trials had unlike compile caches ({counts})"
+        found.append(Finding(workload=trials.workload, kind="left out", text=text))
+    return found
 
 
 def _shared_environment(selected: Iterable[WorkloadTrials]) -> dict[str, Any]:

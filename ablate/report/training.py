@@ -7,7 +7,7 @@ from typing import Any
 
 from ablate.analysis.results.study import Agreement, ArmSummary, MarginRow, Results, TrainingVerdict
 from ablate.analysis.results.training import Side
-from ablate.analysis.words.training import ORDER, decided_by
+from ablate.analysis.words.training import ORDER, decided_by, margin_note
 from ablate.report.cells import EMPTY, Table, TableCell, Tone, cell, number, table
 
 TONES: Mapping[str, Tone] = {"equivalent": "good", "different": "bad", "different within margin": "strong"}
@@ -114,7 +114,7 @@ def _margin_row(row: MarginRow) -> list[TableCell]:
         cell(row.quantity),
         cell("-" if row.difference is None else f"{row.difference:+.3g}", interval),
         cell("none" if row.margin is None else f"±{row.margin:g}", stated[row.stated]),
-        cell(row.verdict, row.note or blocks, TONES.get(row.verdict, "grey")),
+        cell(row.verdict, margin_note(row) or blocks, TONES.get(row.verdict, "grey")),
     ]
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 
 from ablate.analysis.results.study import ArmSummary, Deviation, Effect, EvidenceVerdict, Precision, Results
 from ablate.analysis.words.speed import why_not_reported
+from ablate.analysis.words.training import margin_note
 from ablate.core.serialize import to_dict
 from ablate.core.units import percent_from_log
 
@@ -32,7 +33,7 @@ def write_tables(results: Results, folder: Path) -> dict[str, Path]:
         "curve-distances": map(to_dict, results.curve_distances),
         "training": map(_flat, map(to_dict, results.training)),
         "training-windows": map(to_dict, results.windows),
-        "training-margins": map(_flat, map(to_dict, results.margin_tests)),
+        "training-margins": (_flat(to_dict(row)) | {"note": margin_note(row)} for row in results.margin_tests),
         "training-deviations": (row for d in results.deviations for row in _deviation_rows(d)),
         "agreement": map(to_dict, results.agreement),
         "untested": map(to_dict, results.untested),

@@ -23,6 +23,8 @@ Outcome = Literal[
     "different dropout masks",
     "says nothing",
 ]
+MarginWhy = Literal["one block", "no margin", "pilot", "steps differ", "rounded differently"]
+WORST_FIRST: tuple[VerdictWord, ...] = ("different", "inconclusive", "different within margin", "equivalent")
 PASSED: tuple[Outcome, ...] = ("bitwise equal", "within the envelope")
 
 
@@ -68,7 +70,8 @@ class WindowRow:
     Attributes:
         subject: The arm, or the optimization.
         window: First step.
-        outcome: Tier 0 and 1; `says nothing` has its reason in `note`, a loss that is not finite has there whose it is.
+        outcome: Tier 0 and 1; `says nothing` has its reason in `note`.
+        lost: Whose loss is not finite.
         num_steps: Steps that both trained.
         num_tested: Steps before eager stops repeating itself (K).
         largest: Largest relative deviation of the loss over the tested steps; None when it is not finite.
@@ -89,6 +92,7 @@ class WindowRow:
     first_step: int | None = None
     quantity: str = ""
     quantity_step: int | None = None
+    lost: str = ""
     note: str = ""
 
     @property
@@ -131,7 +135,10 @@ class MarginRow:
         difference: Mean over blocks, in units of the loss or metric; None where nothing could be subtracted.
         interval_95: Of a curve it holds for all bins together.
         stated: Whether the spec had the margin when every one of these trials ran.
-        note: Why it is inconclusive, or what else a reader must know.
+        bin, num_bins: Which bin of a curve is shown, from 1, and of how many.
+        differs: The 95 % interval leaves out 0.
+        why: Why nothing is concluded, or only a pilot; None for a test with all it needs.
+        detail: Both numbers of steps, or the settings by which the losses are rounded.
     """
 
     workload: str
@@ -145,7 +152,11 @@ class MarginRow:
     margin: float | None = None
     stated: Literal["before the trials", "after the fact", "never"] = "never"
     num_blocks: int = 0
-    note: str = ""
+    bin: int | None = None
+    num_bins: int | None = None
+    differs: bool = False
+    why: MarginWhy | None = None
+    detail: str = ""
 
     @property
     def is_beyond(self) -> bool:
@@ -166,6 +177,7 @@ class TrainingVerdict:
         num_windows, num_steps: Windows (over blocks) that tier 1 tested, and their tested steps together.
         largest: Largest relative deviation there.
         block, window, first_step, quantity, quantity_step: Where it departs first, as in `WindowRow`.
+        inert: The optimization cannot act, so there is nothing to test.
         numerics: What an optimization declares: identical, rounding or training.
         called_out: How its loss changed beyond that; empty when it did not.
         gaps: What was not tested, and why.
@@ -185,6 +197,7 @@ class TrainingVerdict:
     first_step: int | None = None
     quantity: str = ""
     quantity_step: int | None = None
+    inert: bool = False
     numerics: str = ""
     called_out: str = ""
     gaps: tuple[str, ...] = ()

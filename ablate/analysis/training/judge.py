@@ -10,12 +10,13 @@ import numpy as np
 from ablate.analysis.results.training import Agreement, Deviation, MarginRow, TrainingVerdict, Untested, WindowRow
 from ablate.analysis.speed.evidence import flags
 from ablate.analysis.training.curves import read_losses
-from ablate.analysis.training.margin_tests import NO_MARGIN, Losses, Subject, margin_rows, optimization_weights
+from ablate.analysis.training.margin_tests import Losses, Subject, margin_rows, optimization_weights
 from ablate.analysis.training.predictions import parity_agreement, timed_agreement
 from ablate.analysis.training.verdicts import judge_training
 from ablate.analysis.training.windows import compare_windows, full_and_without
 from ablate.analysis.trials.comparable import Trial, WorkloadTrials
 from ablate.analysis.trials.parity import ParityBlock, select_parity
+from ablate.analysis.words.training import NO_MARGIN
 from ablate.core.cell import Design, DesignedCell
 from ablate.core.study import Study
 from ablate.design.lattice import Lattice
@@ -151,7 +152,7 @@ def _optimization_verdict(
     ]
     if full_and_without(study, name) is None:
         reason = lattice.why_inert.get(name, "it cannot act here")
-        return replace(blank, reason=f"inert: {reason}")
+        return replace(blank, inert=True, reason=f"inert: {reason}")
     own = [w for w in windows if (w.side, w.subject) == ("optimization", name)]
     found = judge_training(
         blank,
@@ -218,7 +219,7 @@ def _untested(
             yield "Bitwise equality (tier 0): two eager runs are not bitwise equal here, so the envelope is the test."
     if trials.not_comparable:
         yield f"Losses of timed trials (tier 2): {trials.not_comparable}."
-    elif any(m.note.startswith(NO_MARGIN) and m.quantity != "validation metric" for m in margins):
+    elif any(m.why == "no margin" and m.quantity != "validation metric" for m in margins):
         yield f"Losses of timed trials against a margin (tier 2): {NO_MARGIN}."
     if any(m.stated == "after the fact" for m in margins):
         yield "The margin was not in the spec when the trials ran: verdicts that rest on it are stated after the fact."
