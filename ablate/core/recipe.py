@@ -30,7 +30,6 @@ class Recipe:
         key_style: How ModuleDict look-ups are keyed: `string`, `tuple`, or `tuple-breaking` (emulation).
         metric_policy: `on-device` accumulates the loss without reading back; `syncing` reads it back every step.
         mean_metric: `validating` also feeds a torchmetrics mean that checks its input on the host in every step.
-        output_size: Pass sizes to calls that would otherwise ask the device, where the workload has such a call.
         copy_policy: `blocking` or `non-blocking` copies to the device.
         adapt: `module:function` (or `path/to/file.py:function`), called with the ready session before its first step,
             for a change that no other field can express.
@@ -50,7 +49,6 @@ class Recipe:
     key_style: Literal["string", "tuple", "tuple-breaking"] = "tuple"
     metric_policy: Literal["on-device", "syncing"] = "syncing"
     mean_metric: Literal["validating", "on-device"] = "validating"
-    output_size: bool = False
     copy_policy: Literal["blocking", "non-blocking"] = "blocking"
     encode_unique: bool = False
     adapt: str | None = None

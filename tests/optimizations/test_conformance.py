@@ -11,7 +11,7 @@ from ablate.plugins.registry import load_kind
 
 MODULES = load_kind("optimizations")
 GUIDE = ("dynamic_shapes", "tensor_lr", "string_keys", "no_cuda_graphs", "sync_free")
-PARTS = ("sync_metrics", "sync_torchmetrics", "sync_output_size")
+PARTS = ("sync_metrics", "sync_torchmetrics")
 LEVELS = [(name, level) for name, module in MODULES.items() for level in module.INFO.levels]
 COUNTERS = {
     "compiles.forward", "compiles.optimizer_step", "recompiles.forward", "recompiles.optimizer_step", "graphs",
@@ -83,7 +83,6 @@ def test_all_five_on_give_the_recipe_of_the_guide():
         key_style="string",
         metric_policy="on-device",
         mean_metric="on-device",
-        output_size=True,
     )
 
 
@@ -98,7 +97,6 @@ def test_all_five_at_the_guides_off_give_its_starting_point():
         key_style="tuple-breaking",
         metric_policy="syncing",
         mean_metric="validating",
-        output_size=False,
     )
 
 

@@ -12,7 +12,7 @@ from ablate.plugins.catalog import make_catalog
 from ablate.plugins.registry import find_module, has_info, load_file, load_folder, load_outside
 
 GUIDE = {"dynamic_shapes", "tensor_lr", "string_keys", "no_cuda_graphs", "sync_free"}
-BEYOND = {"sync_metrics", "sync_torchmetrics", "sync_output_size", "copies", "encode_unique"}
+BEYOND = {"sync_metrics", "sync_torchmetrics", "copies", "encode_unique"}
 OUTSIDE = """
 from ablate.core.optimization import OptimizationInfo
 

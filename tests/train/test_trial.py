@@ -26,7 +26,6 @@ FULL = replace(
     key_style="string",
     metric_policy="on-device",
     mean_metric="on-device",
-    output_size=True,
 )
 
 
@@ -99,7 +98,7 @@ def test_the_step_compiles_twice_with_a_float_rate_and_once_with_a_tensor(tmp_pa
 
 def test_dropping_syncs_shows_in_the_audit(tmp_path):
     syncing, _ = run(tmp_path / "off", Recipe())
-    free, _ = run(tmp_path / "on", Recipe(metric_policy="on-device", mean_metric="on-device", output_size=True))
+    free, _ = run(tmp_path / "on", Recipe(metric_policy="on-device", mean_metric="on-device"))
     assert syncing.evidence.counters["syncs_per_step"] == free.evidence.counters["syncs_per_step"] + 3
     assert sum(syncing.evidence.sync_sources.values()) == syncing.evidence.counters["syncs_per_step"]
     added = set(syncing.evidence.sync_sources) - set(free.evidence.sync_sources)

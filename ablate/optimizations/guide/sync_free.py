@@ -12,10 +12,8 @@ INFO = OptimizationInfo(
     title="synchronization-free training",
     layer="runtime",
     levels={
-        "sync-free": "Loss and metrics are accumulated on the device and read once an epoch; where a workload has "
-        "calls that need a size, the size known on the host is passed (the three H&M workloads have none).",
-        "syncing": "The loss is read back with .item() in every step, metrics validate their input, and where a "
-        "workload has calls that need a size, it is asked from the device.",
+        "sync-free": "Loss and metrics are accumulated on the device and read once an epoch.",
+        "syncing": "The loss is read back with .item() in every step, and metrics validate their input.",
     },
     on="sync-free",
     off={"today": "syncing", "guide": "syncing"},
@@ -33,9 +31,9 @@ INFO = OptimizationInfo(
 
 
 def apply(recipe: Recipe, level: str) -> Recipe:
-    """Return the recipe with the metric policy and size passing of the level."""
+    """Return the recipe with the metric policy of the level."""
     if level == "sync-free":
-        return replace(recipe, metric_policy="on-device", mean_metric="on-device", output_size=True)
+        return replace(recipe, metric_policy="on-device", mean_metric="on-device")
     if level == "syncing":
-        return replace(recipe, metric_policy="syncing", mean_metric="validating", output_size=False)
+        return replace(recipe, metric_policy="syncing", mean_metric="validating")
     raise KeyError(level)

@@ -24,7 +24,6 @@ FREE = Recipe(
     key_style="string",
     metric_policy="on-device",
     mean_metric="on-device",
-    output_size=True,
 )
 
 

@@ -40,7 +40,6 @@ COMPILED = Recipe(
     key_style="string",
     metric_policy="on-device",
     mean_metric="on-device",
-    output_size=True,
 )
 
 
