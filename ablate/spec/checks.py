@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from ablate.core.errors import UserError
+from ablate.core.errors import UserError, did_you_mean
 from ablate.core.optimization import OffMeans, OptimizationInfo
 from ablate.core.study import LOOKS, Factor, WorkloadChoice
 from ablate.core.workload import WorkloadInfo
-from ablate.spec.errors import Fault, clean, did_you_mean
+from ablate.spec.errors import Fault, clean
 from ablate.spec.models import DataSection, LoaderSection, OptimizationSection, SpecFile
 from ablate.spec.names import Names, file_digest
 from ablate.spec.profiles import DEVICES

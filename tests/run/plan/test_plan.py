@@ -81,6 +81,27 @@ def test_rule_of_thumb_is_start_plus_steps_plus_compile(tmp_path: Path) -> None:
     assert by_place["naive", 1] == pytest.approx(15 + 20 * 0.25 + 25)
 
 
+@pytest.mark.parametrize(
+    ("backend", "compile_s", "said"),
+    [
+        ("aot_eager", 25, "15 s to start a trial, 0.25 s a step, 25 s to compile"),
+        ("eager", 8, "15 s to start a trial, 0.25 s a step, 8 s to compile"),
+    ],
+)
+def test_tracing_takes_time_with_every_backend_and_is_never_warm(
+    backend: str, compile_s: float, said: str, tmp_path: Path
+) -> None:
+    study, design, paths = make_run(
+        tmp_path,
+        compile_backend=backend,
+        timing=Timing(epochs=2, steps_per_epoch=10),
+        training=Training(channels=128, batch_size=256),
+    )
+    plan = make_plan(study, design, design.trials, paths)
+    assert plan.estimated_s == pytest.approx(2 * (3 * (15 + 20 * 0.25) + 2 * compile_s))  # 2 blocks of 3, 2 compiled
+    assert plan.assumption == f"assumed, not measured: {said}"
+
+
 def test_estimate_uses_records_of_the_same_workload_and_mode(tmp_path: Path) -> None:
     study, design, paths = make_run(tmp_path)
     trials = select_trials(study, design, None)
