@@ -8,6 +8,7 @@ from typing import Any
 from ablate.analysis.results.study import ArmSummary, Effect, EvidenceVerdict, Response, Results
 from ablate.analysis.words.speed import RESPONSE_NAMES, saved_compilations
 from ablate.core.contrast import ContrastKind
+from ablate.core.evidence import COUNTERS, counter_of
 from ablate.core.study import WorkloadChoice
 from ablate.design.contrasts import layers_of
 from ablate.report.attribution import attribution_section
@@ -24,14 +25,9 @@ SECONDARY: Mapping[ContrastKind, str] = {
     "ladder": "ladder (the guide's order)",
     "eager-optimization": "in eager mode (eager against eager with it)",
 }
-COUNTERS = (
-    ("compiles.forward", "forward compiles"),
-    ("compiles.optimizer_step", "step compiles"),
-    ("graphs", "graphs"),
-    ("graph_breaks", "graph breaks"),
-    ("cudagraph_recordings", "CUDA-graph recordings"),
-    ("syncs_per_step", "syncs per step"),
-)
+SHOWN = (
+    "compiles.forward", "compiles.optimizer_step", "graphs", "graph_breaks", "cudagraph_recordings", "syncs_per_step"
+)  # fmt: skip
 
 
 def workload_section(
@@ -195,7 +191,7 @@ def _evidence(results: Results, workload: str) -> Table | None:
             rows.append(
                 [
                     *first,
-                    cell(f"{result.direction} {result.counter}", result.sentence, tone),
+                    cell(f"{result.direction} {counter_of(result.counter).title}", result.sentence, tone),
                     cell(count(result.off_mean), tone=tone),
                     cell(count(result.on_mean), tone=tone),
                     cell(pairs, tone=tone),
@@ -214,18 +210,19 @@ def _recompilations(results: Results, workload: str) -> Table | None:
 
 def _compilations(results: Results, workload: str) -> Table | None:
     arms = [a for a in results.arms if a.workload == workload]
-    shown = [(key, title) for key, title in COUNTERS if any(key in a.counters for a in arms)]
+    present = dict.fromkeys(name for arm in arms for name in arm.counters)
+    shown = [name for name in SHOWN if name in present] + [name for name in present if name not in COUNTERS]
     if not shown:
         return None
     cold, warm = (any(getattr(a, f"compile_{s}_s") is not None for a in arms) for s in ("cold", "warm"))
-    headers = ["arm", *(title for _, title in shown)]
+    headers = ["arm", *(counter_of(name).title for name in shown)]
     headers += ["compiling, cold"] * cold + ["compiling, warm"] * warm
     return table(headers, [_compilation_row(arm, shown, cold, warm) for arm in arms])
 
 
-def _compilation_row(arm: ArmSummary, shown: Sequence[tuple[str, str]], cold: bool, warm: bool) -> list[TableCell]:
+def _compilation_row(arm: ArmSummary, shown: Sequence[str], cold: bool, warm: bool) -> list[TableCell]:
     row = [cell(arm.label, "; ".join(arm.flags), "strong")]
-    row += [cell(count(arm.counters.get(key))) for key, _ in shown]
+    row += [cell(count(arm.counters.get(name))) for name in shown]
     row += [cell(seconds(arm.compile_cold_s))] * cold + [cell(seconds(arm.compile_warm_s))] * warm
     return row
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ablate.core.evidence import COUNTERS
 from ablate.core.optimization import LAYERS
 from ablate.core.recipe import Recipe, compose_recipe
 from ablate.plugins.registry import load_kind
@@ -13,11 +14,6 @@ MODULES = load_kind("optimizations")
 GUIDE = ("dynamic_shapes", "tensor_lr", "string_keys", "no_cuda_graphs", "sync_free")
 PARTS = ("sync_metrics", "sync_torchmetrics")
 LEVELS = [(name, level) for name, module in MODULES.items() for level in module.INFO.levels]
-COUNTERS = {
-    "compiles.forward", "compiles.optimizer_step", "recompiles.forward", "recompiles.optimizer_step", "graphs",
-    "graph_breaks", "limit_hits", "cudagraph_recordings", "cudagraph_skips", "syncs_per_step", "compile_s",
-    "encoded_rows",
-}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -5,6 +5,7 @@ Legend: an effect is a difference of log times (positive = faster); a speed-up i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,6 +13,8 @@ from ablate.core.contrast import ContrastKind
 
 Response = Literal["steady", "horizon_cold", "horizon_warm"]
 RESPONSES: tuple[Response, ...] = ("steady", "horizon_cold", "horizon_warm")
+Cache = Literal["cold", "warm"]
+CACHE_OF: Mapping[Response, Cache] = {"horizon_cold": "cold", "horizon_warm": "warm"}
 Grade = Literal["single", "pilot", "full"]
 WhyAbsent = Literal["inert", "no such cell", "not comparable", "no complete block"]
 ClaimWord = Literal["supported", "refuted", "undecided", "pilot", "not measured"]

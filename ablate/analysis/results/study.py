@@ -17,7 +17,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ablate.analysis.results.effects import (
+    CACHE_OF,
     RESPONSES,
+    Cache,
     ClaimVerdict,
     ClaimWord,
     Effect,
@@ -47,11 +49,41 @@ from ablate.core.contrast import ContrastKind
 from ablate.core.study import Study
 
 __all__ = [
-    "FORMAT", "RESPONSES", "Agreement", "ArmSummary", "BreakEven", "ClaimVerdict", "ClaimWord", "Curve",
-    "CurveDistance", "Deviation", "Effect", "Estimate", "EvidenceVerdict", "EvidenceWord", "ExpectationResult",
-    "Finding", "FoldOver", "Grade", "Headline", "Identity", "LedgerBar", "MarginRow", "OrderRange", "Precision",
-    "Response", "Results", "RunOrder", "Sensitivity", "Stability", "TrainingVerdict", "TrialRow",
-    "Untested", "WindowRow",
+    "CACHE_OF",
+    "FORMAT",
+    "RESPONSES",
+    "Agreement",
+    "ArmSummary",
+    "BreakEven",
+    "Cache",
+    "ClaimVerdict",
+    "ClaimWord",
+    "Curve",
+    "CurveDistance",
+    "Deviation",
+    "Effect",
+    "Estimate",
+    "EvidenceVerdict",
+    "EvidenceWord",
+    "ExpectationResult",
+    "Finding",
+    "FoldOver",
+    "Grade",
+    "Headline",
+    "Identity",
+    "LedgerBar",
+    "MarginRow",
+    "OrderRange",
+    "Precision",
+    "Response",
+    "Results",
+    "RunOrder",
+    "Sensitivity",
+    "Stability",
+    "TrainingVerdict",
+    "TrialRow",
+    "Untested",
+    "WindowRow",
 ]  # fmt: skip
 
 FORMAT = 2

@@ -6,15 +6,12 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Literal
 
-from ablate.analysis.results.study import RESPONSES, BreakEven, LedgerBar, Response
+from ablate.analysis.results.study import CACHE_OF, RESPONSES, BreakEven, Cache, LedgerBar, Response
 from ablate.analysis.speed.arms import named_keys
 from ablate.analysis.trials.comparable import WorkloadTrials
-from ablate.analysis.trials.responses import CACHE_OF, LogTimes
+from ablate.analysis.trials.responses import LogTimes
 from ablate.core.cell import Design
 from ablate.core.record import Times
-
-Cache = Literal["cold", "warm"]
-CACHES: Mapping[str, Cache] = {"horizon_cold": "cold", "horizon_warm": "warm"}
 
 
 def make_ledger(design: Design, trials: WorkloadTrials, responses: Mapping[Response, LogTimes]) -> list[LedgerBar]:
@@ -30,7 +27,7 @@ def make_ledger(design: Design, trials: WorkloadTrials, responses: Mapping[Respo
         for key, (_, names) in named_keys(design).items():
             every = _times(trials, responses[response], key)
             if every:
-                bars.append(_bar(trials.workload, names[0], CACHES[response], every))
+                bars.append(_bar(trials.workload, names[0], CACHE_OF[response], every))
     return bars
 
 
@@ -49,7 +46,7 @@ def make_break_even(design: Design, trials: WorkloadTrials, responses: Mapping[R
         if blocks:
             startup = median(_startup(full[b]) - _startup(eager[b]) for b in blocks)
             saving = median(_steady(eager[b]) - _steady(full[b]) for b in blocks)
-            found.append(break_even(trials.workload, CACHES[response], startup, saving))
+            found.append(break_even(trials.workload, CACHE_OF[response], startup, saving))
     return found
 
 

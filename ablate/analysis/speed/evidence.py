@@ -10,13 +10,11 @@ from ablate.analysis.speed.recompilations import describe_sizes
 from ablate.analysis.trials.comparable import Trial, WorkloadTrials
 from ablate.core.cell import Design, DesignedCell
 from ablate.core.contrast import Contrast
-from ablate.core.evidence import CompileEvent, LimitHit
+from ablate.core.evidence import CompileEvent, LimitHit, counter_of
 from ablate.core.optimization import Expectation
 from ablate.core.record import TrialRecord
 from ablate.core.study import Factor, Study
 
-DEVICE_ONLY = ("syncs_per_step",)
-NOISY = ("compile_s",)
 NOISE_RATIO = 0.1
 
 
@@ -134,7 +132,7 @@ def _word(
     held = [r for r in measured if holds(r)]
     if not held:
         return "vacuous", "; ".join(_unchanged(r) for r in measured)
-    if study.device == "cpu" and all(r.counter in DEVICE_ONLY for r in held):
+    if study.device == "cpu" and all(counter_of(r.counter).device_only for r in held):
         return "structural", "; ".join(map(_changed, held)) + "; on a CPU no device can stall, so no speed is claimed"
     return "bites", "; ".join(map(_changed, held))
 
@@ -176,7 +174,7 @@ def _counter_pairs(
 
 def _move(counter: str, off: float, on: float) -> int:
     """-1, 0 or 1: which way a counter moved; one that is a time must move by more than a tenth."""
-    tolerance = NOISE_RATIO * abs(off) if counter in NOISY else 0.0
+    tolerance = NOISE_RATIO * abs(off) if counter_of(counter).noisy else 0.0
     return 0 if abs(on - off) <= tolerance else 1 if on > off else -1
 
 

@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ablate.analysis.results.study import RESPONSES, Response
+from ablate.analysis.results.study import CACHE_OF, RESPONSES, Response
 from ablate.analysis.trials.comparable import WorkloadTrials
 from ablate.core.record import Times
 
-CACHE_OF: Mapping[Response, str] = {"horizon_cold": "cold", "horizon_warm": "warm"}
 BlockCaches = Literal["cold", "warm", "any", "none", "shared", "unlike"]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ablate.analysis.results.study import (
+    CACHE_OF,
     RESPONSES,
     BreakEven,
     Effect,
@@ -17,14 +18,9 @@ from ablate.analysis.results.study import (
 )
 from ablate.analysis.words.training import training_sentence
 from ablate.core.contrast import ContrastKind
+from ablate.core.evidence import counter_of
 from ablate.core.units import format_duration
 
-COMPILE_COUNTERS = {
-    "compiles.forward": "compilation of the forward",
-    "recompiles.forward": "recompilation of the forward",
-    "compiles.optimizer_step": "compilation of the optimizer step",
-    "recompiles.optimizer_step": "recompilation of the optimizer step",
-}
 SWITCH_KINDS: tuple[ContrastKind, ...] = ("optimization", "leave-one-out", "ladder", "add-one-in")
 RESPONSE_NAMES: dict[Response, str] = {
     "steady": "steady epoch",
@@ -121,8 +117,7 @@ def _totals(results: Results, workload: str) -> Iterator[str]:
         elif response == "steady":
             yield f"Compiled with every optimization on, a steady epoch was {compared_with_eager(total.estimate)}."
         else:
-            state = response.removeprefix("horizon_")
-            horizons.append(f"with {state} compile caches {compared_with_eager(total.estimate)}")
+            horizons.append(f"with {CACHE_OF[response]} compile caches {compared_with_eager(total.estimate)}")
     if horizons:
         epochs = results.study.timing.horizon_epochs
         yield f"Compilation included, {epochs} epochs were " + ", ".join(horizons) + "."
@@ -155,7 +150,7 @@ def _savings(results: Results, workload: str) -> list[tuple[str, ExpectationResu
         for verdict in results.evidence
         if verdict.workload == workload and verdict.verdict == "bites"
         for result in verdict.expectations
-        if result.counter in COMPILE_COUNTERS and (result.off_mean or 0.0) > (result.on_mean or 0.0)
+        if counter_of(result.counter).at_start and (result.off_mean or 0.0) > (result.on_mean or 0.0)
     ]
 
 
@@ -166,8 +161,8 @@ def _is_joint(results: Results, workload: str) -> bool:
 def _amount(result: ExpectationResult) -> str:
     """`1 compilation of the optimizer step`."""
     saved = (result.off_mean or 0.0) - (result.on_mean or 0.0)
-    head, _, tail = COMPILE_COUNTERS[result.counter].partition(" ")
-    return f"{saved:.3g} {head}{'' if abs(saved - 1) < 1e-9 else 's'} {tail}"
+    counter = counter_of(result.counter)
+    return f"{saved:.3g} {counter.unit}{'' if abs(saved - 1) < 1e-9 else 's'} {counter.of}"
 
 
 def _where_it_shows(results: Results, workload: str, optimization: str) -> str:
