@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from statsmodels.stats.multitest import multipletests
 
 from ablate.analysis.statistics import engine
 
@@ -43,6 +44,14 @@ def test_holm_of_two_studies_by_hand() -> None:
     found = engine.holm(np.array([[0.02, 0.9, 0.01], [0.5, 0.4, 0.03]]))
     assert found[0] == pytest.approx([0.04, 0.9, 0.03])
     assert found[1] == pytest.approx([0.8, 0.8, 0.09])
+
+
+def test_holm_agrees_with_statsmodels() -> None:
+    generator = np.random.default_rng(0)
+    for num in (1, 2, 7, 30):
+        p = generator.random(num) ** 3
+        p[0] = p[-1]  # a tie
+        assert engine.holm(p) == pytest.approx(multipletests(p, method="holm")[1], abs=1e-12)
 
 
 def test_a_study_stops_at_the_first_narrow_look() -> None:
