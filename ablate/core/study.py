@@ -246,3 +246,9 @@ class Study:
         if outside:
             content["outside_workloads"] = outside
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+    def margins_of(self, workload: str) -> dict[str, float]:
+        """The margins stated for a workload: `loss`, `metric`; absent where none is stated."""
+        tasks = [choice.info.task for choice in self.workloads if choice.name == workload]
+        stated = {"loss": self.equivalence.margin, "metric": self.equivalence.metric_margin}
+        return {kind: margins[task] for kind, margins in stated.items() for task in tasks if task in margins}

@@ -6,7 +6,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from ablate.core.study import Study
 from ablate.files.disk import explain_disk_errors
 from ablate.files.locks import FileLock
 from ablate.files.paths import StudyPaths
+from ablate.files.stopwatch import Stopwatch
 from ablate.plugins.digests import training_code
 from ablate.records.store import read_record, write_record
 from ablate.run.compile_cache import CompileCache, close_cache, open_cache
@@ -33,7 +34,6 @@ from ablate.run.plan.recipes import Appliers, compose_recipes, for_parity
 from ablate.run.plan.stored_study import store_plan
 from ablate.run.process.child import REQUEST_NAME, TRAIN_COMMAND, Launch, find_reference, run_child
 from ablate.run.process.environment import child_environment
-from ablate.run.process.missing_record import unfinished_record
 from ablate.run.process.prepare import prepare_data
 from ablate.run.process.signals import stop_signals_interrupt, stop_signals_wait
 from ablate.run.progress import Progress
@@ -181,7 +181,7 @@ class _Runner:
     def _refuse(self, ledger: Ledger, claim: Claim, folder: Path, reason: str) -> None:
         """Record a trial that cannot be trained as failed; `--retry-failed` tries it again."""
         request = self._request(claim, "not-compiled", folder, None)
-        record = unfinished_record(self.study, request, "failed", Failure(reason=reason))
+        record = replace(request.begin_record(self.study, Stopwatch().started_at), failure=Failure(reason=reason))
         write_record(folder, record)
         ledger.finish(claim, record)
         self._tell_start(claim.trial, request.cache_state)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from ablate.core.errors import AblateError
-from ablate.core.record import DataStamp, Failure, Identity, Status, TrialRecord
+from ablate.core.record import DataStamp, Failure, Status, TrialRecord
 from ablate.core.request import TrialRequest
-from ablate.core.serialize import to_dict
 from ablate.core.study import Study
 from ablate.files.disk import find_disk_error
 from ablate.files.stopwatch import Stopwatch
@@ -36,7 +33,7 @@ def execute_trial(request: TrialRequest) -> TrialRecord:
     progress = ProgressPipe(request.progress_fd)
     folder = Path(request.record_folder)
     watch = Stopwatch()
-    record = _blank_record(request, study, watch.started_at)
+    record = request.begin_record(study, watch.started_at)
     try:
         record = _train(request, study, progress, record, folder)
     except AblateError as error:
@@ -158,48 +155,6 @@ def _device(study: Study, request: TrialRequest) -> torch.device:
     if not torch.cuda.is_available():
         raise AblateError(f"the study wants a GPU, but torch {torch.__version__} sees none")
     return torch.device("cuda", request.device_index or 0)
-
-
-def _blank_record(request: TrialRequest, study: Study, now: str) -> TrialRecord:
-    trial = request.trial
-    designed = trial.cell
-    identity = Identity(
-        study=study.name,
-        study_hash=study.hash,
-        key=trial.key,
-        workload=trial.workload,
-        execution=designed.cell.execution,
-        levels=designed.cell.levels,
-        effective_key=designed.effective_key,
-        arms=designed.arms,
-        block=trial.block,
-        seed=trial.seed,
-        order=trial.order,
-        attempt=request.attempt,
-        purpose=trial.purpose,
-    )
-    expectations: Mapping[str, Any] = {f.name: [to_dict(e) for e in f.info.expectations] for f in study.factors}
-    emulations = {
-        f.name: label for f in study.factors if (label := f.info.emulations.get(designed.cell.levels.get(f.name, "")))
-    }
-    return TrialRecord(
-        identity=identity,
-        status="failed",
-        started_at=now,
-        ended_at=now,
-        cache_state=request.cache_state,
-        recipe=to_dict(request.recipe),
-        expectations=expectations,
-        emulations=emulations,
-        margins=_margins(study, trial.workload),
-    )
-
-
-def _margins(study: Study, workload: str) -> dict[str, float]:
-    """The margins that the spec states for a workload's task: of the loss, and of the metric."""
-    task = next(choice.info.task for choice in study.workloads if choice.name == workload)
-    stated = {"loss": study.equivalence.margin.get(task), "metric": study.equivalence.metric_margin.get(task)}
-    return {name: value for name, value in stated.items() if value is not None}
 
 
 def _failed(record: TrialRecord, reason: str, trace: str) -> TrialRecord:

@@ -144,15 +144,8 @@ def make_plan(
         estimated_s=estimated_s,
         assumption=assumption,
         parity=_parity_plan(study, parity, records),
-        under_other_margins=sum(dict(record.margins) != stated_margins(study, record) for record in done),
+        under_other_margins=sum(dict(r.margins) != study.margins_of(r.identity.workload) for r in done),
     )
-
-
-def stated_margins(study: Study, record: TrialRecord) -> dict[str, float]:
-    """The margins that the spec states now for the workload of a trial, in the form in which records keep them."""
-    tasks = [choice.info.task for choice in study.workloads if choice.name == record.identity.workload]
-    given = {"loss": study.equivalence.margin, "metric": study.equivalence.metric_margin}
-    return {kind: by_task[task] for kind, by_task in given.items() for task in tasks if task in by_task}
 
 
 def _parity_plan(study: Study, trials: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]) -> ParityPlan:

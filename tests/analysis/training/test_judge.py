@@ -268,7 +268,7 @@ def test_off_leaves_tier_2_and_says_what_was_not_tested(tmp_path: Path) -> None:
 
 def test_a_margin_that_came_later_is_stated_after_the_fact(tmp_path: Path) -> None:
     margins = Equivalence(parity="off", margin={"user-churn": 0.001})
-    results = analyzed(tmp_path, study_of(blocks=5, equivalence=margins))
+    results = analyzed(tmp_path, study_of(blocks=5, equivalence=margins), simulation={"change": with_margins()})
     assert {m.stated for m in results.margin_tests if m.quantity == "final loss"} == {"after the fact"}
     assert "stated after the fact" in verdict(results, "full").reason
     assert any("stated after the fact" in u.text for u in results.untested)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ablate.core.cell import PlannedTrial
-from ablate.core.record import Failure, Identity, Status, TrialRecord
+from ablate.core.record import Failure, Status, TrialRecord
 from ablate.core.study import Equivalence, Study, Timing, Training
 from ablate.design.cells import make_design
 from ablate.files.locks import FileLock
@@ -25,25 +25,10 @@ from run_parts import make_run
 def record_trial(
     study: Study, trial: PlannedTrial, paths: StudyPaths, seconds: int, status: Status = "completed", **more: Any
 ) -> None:
-    cell = trial.cell.cell
-    record = TrialRecord(
-        identity=Identity(
-            study=study.name,
-            study_hash=study.hash,
-            key=trial.key,
-            workload=trial.workload,
-            execution=cell.execution,
-            levels=dict(cell.levels),
-            effective_key=trial.cell.effective_key,
-            arms=trial.cell.arms,
-            block=trial.block,
-            seed=trial.seed,
-            order=trial.order,
-            purpose=trial.purpose,
-        ),
+    record = replace(
+        TrialRecord.begin(study, trial, started_at="2026-01-01T00:00:00+00:00"),
         status=status,
         failure=None if status == "completed" else Failure(reason="planted"),
-        started_at="2026-01-01T00:00:00+00:00",
         ended_at=f"2026-01-01T00:00:{seconds:02d}+00:00",
         **more,
     )
