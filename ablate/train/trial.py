@@ -20,8 +20,8 @@ from ablate.train.loop import move_batch, summarize_times
 from ablate.train.observe.diagnostics import add_untimed
 from ablate.train.observe.environment import describe_environment, describe_precision, explain_failure, peak_memory
 from ablate.train.observe.machine import add_machine, look_around
-from ablate.train.parity.runs import predictions_columns
 from ablate.train.parity.trial import train_parity
+from ablate.train.parity.windows import predictions_columns
 from ablate.train.progress import ProgressPipe
 from ablate.train.session import Session, apply_settings, open_session
 from ablate.workloads.relational.data.graph import Graph, load_graph

@@ -28,18 +28,8 @@ from ablate.design.trials import resolve_windows
 from ablate.plugins.catalog import make_catalog
 from ablate.run.plan.recipes import compose_cell, find_appliers, for_parity
 from ablate.spec.reader import read_study
-from ablate.train.parity.runs import (
-    ARM,
-    EAGER,
-    ULP,
-    ParityRuns,
-    Row,
-    Span,
-    make_spans,
-    masks_of,
-    train_arm,
-    train_reference,
-)
+from ablate.train.parity.runs import train_arm, train_reference
+from ablate.train.parity.windows import ARM, EAGER, ULP, ParityRuns, Row, Span, make_spans, masks_of
 from ablate.train.session import Session, apply_settings, open_session
 from ablate.workloads.relational.data.graph import Graph, load_graph
 from benchmarks.equivalence import planted, reassociated

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ablate.core.recipe import Recipe, compose_recipe
-from ablate.train.parity.runs import EAGER, ParityRuns, Span, masks_of, train_arm, train_reference
+from ablate.train.parity.runs import train_arm, train_reference
+from ablate.train.parity.windows import EAGER, ParityRuns, Span, masks_of
 from ablate.train.session import open_session
 from benchmarks.equivalence import planted, reassociated
 from benchmarks.equivalence.trained import BUGS, CPU, FIRST_STEP, CachedBatches, Finding, judge, with_batches
