@@ -180,7 +180,8 @@ def is_narrow_enough(study: Study, paths: StudyPaths) -> bool:
     from ablate.analysis.speed.precision import narrow_enough
 
     assert study.sequential is not None
-    return narrow_enough(analyze(paths).effects, study.sequential.response, study.sequential.target)
+    effects = [result.speed.effects for result in analyze(paths).workloads]
+    return narrow_enough(effects, study.sequential.response, study.sequential.target)
 
 
 def with_blocks(loaded: LoadedStudy, blocks: int) -> LoadedStudy:

@@ -9,7 +9,9 @@ from statistics import fmean
 
 from matplotlib.axes import Axes
 
-from ablate.analysis.results.study import Effect, Response, Results
+from ablate.analysis.results.effects import Effect, Response
+from ablate.analysis.results.speed import Speed
+from ablate.analysis.results.study import WorkloadResults
 from ablate.analysis.speed.effects import common_blocks
 from ablate.analysis.words.speed import RESPONSE_NAMES, format_factor
 from ablate.figures import style
@@ -63,11 +65,11 @@ class Info:
     panels: tuple[Panel, ...]
 
 
-def info(results: Results, workload: str) -> Info | None:
+def info(result: WorkloadResults) -> Info | None:
     """Stack the compile term and the Shapley values; None where the design cannot identify them."""
-    responses: tuple[Response, ...] = ("steady", results.horizon(workload))
-    panels = [panel for r in responses if (panel := _panel(results, workload, r)) is not None]
-    return Info(workload=workload, panels=tuple(panels)) if panels else None
+    responses: tuple[Response, ...] = ("steady", result.speed.horizon)
+    panels = [panel for r in responses if (panel := _panel(result.speed, r)) is not None]
+    return Info(workload=result.name, panels=tuple(panels)) if panels else None
 
 
 def panels(info: Info) -> int:
@@ -102,26 +104,20 @@ def describe(info: Info) -> str:
     return f"Waterfall of {info.workload}. " + ". ".join(parts) + "."
 
 
-def _panel(results: Results, workload: str, response: Response) -> Panel | None:
-    total = results.effect(workload, response, "total")
-    compiled = results.effect(workload, response, "compile")
-    parts = [
-        e for e in results.effects
-        if (e.workload, e.response) == (workload, response) and e.kind in ("optimization", "lack-of-fit")
-    ]  # fmt: skip
+def _panel(speed: Speed, response: Response) -> Panel | None:
+    total, compiled = speed.effect(response, "total"), speed.effect(response, "compile")
+    parts = [e for e in speed.effects if e.response == response and e.kind in ("optimization", "lack-of-fit")]
     if total is None or compiled is None or not parts or any(e.refused for e in (total, compiled, *parts)):
         return None
     blocks = common_blocks([total, compiled, *parts])
     if not blocks:
         return None
-    verdicts = {v.optimization: v.verdict for v in results.evidence if v.workload == workload}
-    emulated = {factor.name for factor in results.study.factors if factor.emulation}
     steps = [Step(name="eager", start=1.0, stop=1.0, factor=1.0, total=True)]
     level = 0.0
     for effect in (compiled, *parts):
         value, half = _mean(effect, blocks)
         name = effect.subject or ("lack of fit" if effect.kind == "lack-of-fit" else "naive compile")
-        verdict = verdicts.get(effect.subject, "")
+        evidence = speed.verdict(effect.subject)
         steps.append(
             Step(
                 name=name,
@@ -130,8 +126,8 @@ def _panel(results: Results, workload: str, response: Response) -> Panel | None:
                 factor=math.exp(value),
                 low=None if half is None else math.exp(level + value - half),
                 high=None if half is None else math.exp(level + value + half),
-                unclaimed=verdict if verdict in UNCLAIMED else "",
-                emulated=effect.subject in emulated,
+                unclaimed=evidence.verdict if evidence and evidence.verdict in UNCLAIMED else "",
+                emulated=bool(evidence and evidence.emulation),
             )
         )
         level += value

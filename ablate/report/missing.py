@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ablate.analysis.results.study import Response, Results
+from ablate.analysis.results.effects import Response
+from ablate.analysis.results.speed import Speed
+from ablate.analysis.results.study import WorkloadResults
 from ablate.analysis.words.speed import RESPONSE_NAMES, why_not_reported
 from ablate.core.contrast import ContrastKind
 
@@ -26,12 +28,12 @@ KIND_WORDS: Mapping[ContrastKind, str] = {
 MOST_CELLS = 8
 
 
-def unidentified_numbers(results: Results, workload: str, used: Sequence[Response]) -> list[str]:
+def unidentified_numbers(speed: Speed, used: Sequence[Response]) -> list[str]:
     """What the design or missing trials leave open, one line per kind of number (and reason)."""
     lacking: dict[str, tuple[list[str], list[str]]] = {}
     others: dict[str, list[str]] = {}
-    for effect in results.effects:
-        if effect.workload != workload or effect.response not in used[:1] or not effect.refused:
+    for effect in speed.effects:
+        if effect.response not in used[:1] or not effect.refused:
             continue
         name = KIND_WORDS[effect.kind]
         if effect.lacks:
@@ -44,12 +46,12 @@ def unidentified_numbers(results: Results, workload: str, used: Sequence[Respons
     return lines + [f"{', '.join(names)}: {reason}" for reason, names in others.items()]
 
 
-def dropped_blocks(results: Results, workload: str, used: Sequence[Response]) -> list[str]:
+def dropped_blocks(result: WorkloadResults, used: Sequence[Response]) -> list[str]:
     """Numbers that rest on fewer blocks than the study has, grouped by the blocks they use."""
-    every = {trial.block for trial in results.trials if trial.workload == workload}
+    every = {trial.block for trial in result.quality.trials}
     groups: dict[tuple[str, tuple[int, ...]], list[str]] = {}
-    for effect in results.effects:
-        if effect.workload != workload or effect.estimate is None or not effect.dropped:
+    for effect in result.speed.effects:
+        if effect.estimate is None or not effect.dropped:
             continue
         if effect.response in used and len(effect.estimate.blocks) < len(every):
             key = RESPONSE_NAMES[effect.response], effect.estimate.blocks

@@ -19,8 +19,7 @@ import numpy as np
 import torch
 from torch._dynamo import utils as dynamo_utils
 
-from ablate.analysis.results.training import Outcome
-from ablate.analysis.statistics.envelope import FACTOR, WindowSeries, WindowTest, compare_window
+from ablate.analysis.statistics.envelope import FACTOR, Outcome, WindowSeries, WindowTest, compare_window
 from ablate.core.recipe import Recipe, compose_recipe
 from ablate.core.study import Study
 from ablate.design.cells import make_design

@@ -139,14 +139,14 @@ def test_the_figure_recipe_draws(tmp_path):
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     trials = [
-        SimpleNamespace(workload="w", name=name, completed=True, peak_memory_gib=gib)
+        SimpleNamespace(name=name, completed=True, peak_memory_gib=gib)
         for name, gib in [("eager", 1.0), ("full", 2.5), ("eager", 1.5)]
     ]
-    info = module.info(SimpleNamespace(trials=trials), "w")
+    info = module.info(SimpleNamespace(name="w", quality=SimpleNamespace(trials=trials)))
     assert (info.names, info.peak_gib) == (("eager", "full"), (1.5, 2.5))
     axes = Figure().subplots(1, module.panels(info), squeeze=False)[0]
     module.draw(info, axes)
     assert [bar.get_width() for bar in axes[0].patches] == [1.5, 2.5]
     assert module.describe(info) == "Peak memory of each cell of w, from 1.5 to 2.5 GiB."
-    assert module.info(SimpleNamespace(trials=trials), "other") is None
+    assert module.info(SimpleNamespace(name="other", quality=SimpleNamespace(trials=[]))) is None
     assert {"TITLE", "ORDER", "height_in"} <= set(dir(module))

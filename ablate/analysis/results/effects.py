@@ -9,50 +9,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from ablate.analysis.statistics.inference import Estimate
 from ablate.core.contrast import ContrastKind
 
 Response = Literal["steady", "horizon_cold", "horizon_warm"]
 RESPONSES: tuple[Response, ...] = ("steady", "horizon_cold", "horizon_warm")
 Cache = Literal["cold", "warm"]
 CACHE_OF: Mapping[Response, Cache] = {"horizon_cold": "cold", "horizon_warm": "warm"}
-Grade = Literal["single", "pilot", "full"]
 WhyAbsent = Literal["inert", "no such cell", "not comparable", "no complete block"]
 ClaimWord = Literal["supported", "refuted", "undecided", "pilot", "not measured"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estimate:
-    """A number with its uncertainty.
-
-    Attributes:
-        effect: Mean over blocks of the contrast on log time.
-        speedup: `exp(effect)`.
-        interval: 95 % block-t interval of the speed-up; None with one block.
-        simultaneous: The same, Bonferroni over the family that the number belongs to.
-        p_holm: Two-sided p-value, Holm-adjusted over the family; None with one block.
-        grade: `single` (one block: no interval), `pilot` (fewer than five: no claims), `full`.
-        blocks: The blocks behind it.
-        per_block: The contrast in each of these blocks.
-    """
-
-    effect: float
-    speedup: float
-    interval: tuple[float, float] | None = None
-    simultaneous: tuple[float, float] | None = None
-    p_holm: float | None = None
-    grade: Grade = "single"
-    blocks: tuple[int, ...] = ()
-    per_block: tuple[float, ...] = ()
-
-    @property
-    def excludes_one(self) -> bool:
-        """Whether the plain interval leaves out a speed-up of 1."""
-        return self.interval is not None and not self.interval[0] <= 1.0 <= self.interval[1]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Effect:
-    """A contrast of one workload and response: estimated, or inert (0 by construction), or refused.
+    """A contrast for one response: estimated, or inert (0 by construction), or refused.
 
     Attributes:
         why: Why there is no estimate; None where there is one.
@@ -66,7 +36,6 @@ class Effect:
         assumes: What must hold for the number to be what its kind says; empty when the cells identify it.
     """
 
-    workload: str
     response: Response
     kind: ContrastKind
     subject: str
@@ -94,7 +63,6 @@ class Effect:
 class Sensitivity:
     """A primary effect under another summary or another interval; shown beside it, never claimed."""
 
-    workload: str
     response: Response
     kind: ContrastKind
     subject: str
@@ -115,7 +83,6 @@ class OrderRange:
         num_places: Distinct sets that may be on before it.
     """
 
-    workload: str
     response: Response
     optimization: str
     guide: float
@@ -124,21 +91,6 @@ class OrderRange:
     low_after: tuple[str, ...]
     high_after: tuple[str, ...]
     num_places: int
-    num_blocks: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunOrder:
-    """Whether times drift with the place of a trial in its block.
-
-    Attributes:
-        drift: Ratio of the time of the last trial of a block to that of the first, cells and blocks taken out.
-        interval: 95 % block-t interval of it; None with fewer than three blocks.
-    """
-
-    workload: str
-    drift: float
-    interval: tuple[float, float] | None
     num_blocks: int
 
 
@@ -159,7 +111,6 @@ class Precision:
         blocks_needed: Blocks in all for a half-width of 1, 2 and 3 %, from the spread between blocks.
     """
 
-    workload: str
     response: Response
     kind: ContrastKind
     num_blocks: int
@@ -168,30 +119,9 @@ class Precision:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stability:
-    """Step times of one trial after its last compilation, cut where their level changes by more than 1 %.
-
-    Attributes:
-        verdict: `flat`: one level. `settles`: the last level lasts an epoch or more. `no steady state`: it does not.
-        steady_from: First step of the last level.
-        change: Ratio of the last level to the one before it; None when there is one level.
-        num_levels: Number of levels.
-    """
-
-    workload: str
-    name: str
-    block: int
-    verdict: Literal["flat", "settles", "no steady state", "too short"]
-    steady_from: int
-    change: float | None
-    num_levels: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class FoldOver:
-    """Whether the half fraction is enough for one workload and response, or the other half must be run."""
+    """Whether the half fraction is enough for one response, or the other half must be run."""
 
-    workload: str
     response: Response
     verdict: Literal["enough", "run the other half", "too few blocks"]
     reasons: tuple[str, ...] = ()
@@ -201,7 +131,6 @@ class FoldOver:
 class Identity:
     """Largest `|total - (compile + sum of effects)|` over blocks: 0 up to rounding, or the analysis is wrong."""
 
-    workload: str
     response: Response
     over: Literal["optimization", "layer"]
     num_blocks: int
@@ -210,13 +139,12 @@ class Identity:
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimVerdict:
-    """The spec's claim under one reading against the total effect of one workload and response.
+    """The spec's claim under one reading against the total effect of one response.
 
     `place` is where the measured interval (or the number, without one) lies: `below`, `inside`, `overlapping` or
     `above` the claimed range, or empty.
     """
 
-    workload: str
     response: Response
     reading: Literal["first reading", "second reading"]
     low: float

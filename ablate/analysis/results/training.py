@@ -9,20 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-VerdictWord = Literal["equivalent", "different within margin", "different", "inconclusive"]
+from ablate.analysis.statistics.envelope import Outcome
+from ablate.analysis.statistics.tost import VerdictWord
+
 TrainingWord = Literal["equivalent", "different within margin", "different", "inconclusive", "not tested"]
 Side = Literal["arm", "optimization"]
 PredictionKind = Literal["decisions", "values", "rankings"]
-Outcome = Literal[
-    "bitwise equal",
-    "within the envelope",
-    "beyond the envelope",
-    "non-finite loss",
-    "different number of steps",
-    "different learning rate",
-    "different dropout masks",
-    "says nothing",
-]
 MarginWhy = Literal["one block", "no margin", "pilot", "steps differ", "rounded differently"]
 WORST_FIRST: tuple[VerdictWord, ...] = ("different", "inconclusive", "different within margin", "equivalent")
 PASSED: tuple[Outcome, ...] = ("bitwise equal", "within the envelope")
@@ -38,7 +30,6 @@ class Curve:
         deviation: `max |loss_arm - loss_eager| / |loss_eager|` over blocks and the steps of the bin; empty for eager.
     """
 
-    workload: str
     arm: str
     blocks: tuple[int, ...]
     steps: tuple[int, ...]
@@ -52,7 +43,6 @@ class Curve:
 class CurveDistance:
     """How far one timed trial's loss curve is from the eager one of its block; dropout masks are not aligned there."""
 
-    workload: str
     arm: str
     block: int
     max_deviation: float | None
@@ -80,7 +70,6 @@ class WindowRow:
             can be the gradient alone.
     """
 
-    workload: str
     side: Side
     subject: str
     block: int
@@ -114,7 +103,6 @@ class Deviation:
         num_tested: The first steps, which are tested; from there on eager does not repeat itself.
     """
 
-    workload: str
     arm: str
     block: int
     window: int
@@ -141,7 +129,6 @@ class MarginRow:
         detail: Both numbers of steps, or the settings by which the losses are rounded.
     """
 
-    workload: str
     side: Side
     subject: str
     quantity: Literal["final loss", "loss curve", "validation metric"]
@@ -183,7 +170,6 @@ class TrainingVerdict:
         gaps: What was not tested, and why.
     """
 
-    workload: str
     side: Side
     subject: str
     verdict: TrainingWord
@@ -216,7 +202,6 @@ class Agreement:
         overlap: Mean share of the top k that both rank; None for the others.
     """
 
-    workload: str
     arm: str
     trials: Literal["parity", "timed"]
     block: int
@@ -230,8 +215,20 @@ class Agreement:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Untested:
-    """Something about the training that this study does not answer, and why."""
+class Training:
+    """Everything about the losses of one workload.
 
-    workload: str
-    text: str
+    Attributes:
+        margin: Difference of the loss that the spec allows.
+        untested: What this study does not answer, and why.
+    """
+
+    margin: float | None = None
+    verdicts: tuple[TrainingVerdict, ...] = ()
+    windows: tuple[WindowRow, ...] = ()
+    margins: tuple[MarginRow, ...] = ()
+    deviations: tuple[Deviation, ...] = ()
+    agreement: tuple[Agreement, ...] = ()
+    curves: tuple[Curve, ...] = ()
+    distances: tuple[CurveDistance, ...] = ()
+    untested: tuple[str, ...] = ()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ablate.analysis.results.study import EvidenceVerdict, EvidenceWord, ExpectationResult
+from ablate.analysis.results.speed import EvidenceVerdict, EvidenceWord, ExpectationResult
 from ablate.analysis.speed.recompilations import describe_sizes
 from ablate.analysis.trials.comparable import Trial, WorkloadTrials
+from ablate.analysis.trials.layout import Layout
 from ablate.core.cell import Design, DesignedCell
-from ablate.core.contrast import Contrast
 from ablate.core.evidence import CompileEvent, LimitHit, counter_of
 from ablate.core.optimization import Expectation
 from ablate.core.record import TrialRecord
@@ -54,16 +54,10 @@ def naive_and_full(design: Design) -> tuple[Pair, ...]:
     return (Pair(off=keys["naive"], on=keys["full"]),)
 
 
-def make_verdicts(
-    study: Study, design: Design, contrasts: Iterable[Contrast], trials: WorkloadTrials
-) -> list[EvidenceVerdict]:
-    """Judge every varying optimization in one workload.
-
-    Args:
-        contrasts: Where the compiled cells make an optimization inert, its contrasts say why.
-        trials: Evidence is compared only between trials of one block.
-    """
-    why_inert = {c.subject: c.why_inert for c in contrasts if c.why_inert and c.kind == "optimization"}
+def make_verdicts(layout: Layout, trials: WorkloadTrials) -> list[EvidenceVerdict]:
+    """Judge every varying optimization in one workload; evidence is compared only between trials of one block."""
+    study, design = layout.study, layout.design
+    why_inert = {c.subject: c.why_inert for c in layout.contrasts if c.why_inert and c.kind == "optimization"}
     return [_verdict(study, design, factor, why_inert.get(factor.name), trials) for factor in study.varying]
 
 
@@ -107,8 +101,8 @@ def _verdict(
     if jointly:
         reason += "; naive against full, where the other optimizations are switched too"
     return EvidenceVerdict(
-        workload=trials.workload,
         optimization=factor.name,
+        emulation=factor.emulation or "",
         verdict=word,
         reason=reason,
         expectations=results,

@@ -17,8 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
-from ablate.core.study import LOOKS
-
 Array = NDArray[np.float64]
 LEVEL = 0.95
 SEQUENTIAL_LEVEL = 0.97
@@ -107,7 +105,7 @@ def simultaneous_half(values_xKB: Array, *, level: float = LEVEL) -> Array:
     return np.asarray(block_t(values_xKB, level=level, family=values_xKB.shape[-2]).half.max(axis=-1))
 
 
-def stopping_blocks(values_xKB: Array, target: float, *, looks: Sequence[int] = LOOKS) -> NDArray[np.int64]:
+def stopping_blocks(values_xKB: Array, target: float, *, looks: Sequence[int]) -> NDArray[np.int64]:
     """Number of blocks after which a sequential study stops: at the first look that is narrow enough, or the last.
 
     Stopping looks at the width only, never at the effects, and takes whole blocks; the intervals have alpha .03 at

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from ablate.analysis.results.training import Agreement, Deviation, MarginRow, TrainingVerdict, Untested, WindowRow
+from ablate.analysis.results.training import Agreement, MarginRow, Training, TrainingVerdict, WindowRow
 from ablate.analysis.speed.evidence import flags
-from ablate.analysis.training.curves import read_losses
-from ablate.analysis.training.margin_tests import Losses, Subject, margin_rows, optimization_weights
+from ablate.analysis.training.curves import make_curves, read_losses, usable_losses
+from ablate.analysis.training.margin_tests import Subject, margin_rows, margins_of, optimization_weights
 from ablate.analysis.training.predictions import parity_agreement, timed_agreement
 from ablate.analysis.training.verdicts import judge_training
 from ablate.analysis.training.windows import compare_windows, full_and_without
-from ablate.analysis.trials.comparable import Trial, WorkloadTrials
-from ablate.analysis.trials.parity import ParityBlock, select_parity
+from ablate.analysis.trials.comparable import WorkloadTrials
+from ablate.analysis.trials.layout import Layout
+from ablate.analysis.trials.parity import ParityBlock, group_parity
 from ablate.analysis.words.training import NO_MARGIN
 from ablate.core.cell import Design, DesignedCell
 from ablate.core.study import Study
@@ -23,35 +24,20 @@ from ablate.design.lattice import Lattice
 from ablate.design.trials import resolve_windows
 
 
-@dataclass(frozen=True, kw_only=True)
-class Training:
-    """Everything about the training of one workload."""
-
-    verdicts: tuple[TrainingVerdict, ...]
-    windows: tuple[WindowRow, ...]
-    margins: tuple[MarginRow, ...]
-    deviations: tuple[Deviation, ...]
-    agreement: tuple[Agreement, ...]
-    untested: tuple[Untested, ...]
-
-
-def make_training(
-    study: Study, design: Design, trials: WorkloadTrials, records: Iterable[Trial], losses: Losses
-) -> Training:
+def make_training(layout: Layout, trials: WorkloadTrials) -> Training:
     """Judge every arm against eager, and every varying optimization.
 
     Args:
-        study: Margins, windows and what optimizations declare.
-        design: The cells that have names, and the planned parity trials.
-        trials: The timed trials of one workload.
-        records: Every record found; its parity trials are picked out.
-        losses: Loss per step of the usable timed trials, by block and effective key.
+        layout: Margins, windows, what optimizations declare, the cells that have names, the planned parity trials.
+        trials: The trials of one workload.
     """
-    arms = _arms(design, trials.workload)
+    study, lattice = layout.study, layout.lattice
+    arms = _arms(layout.design, trials.workload)
     names = {key: cell.name for key, cell in arms.items()}
     eager = next((key for key, cell in arms.items() if "eager" in cell.arms), "")
-    lattice = Lattice.of(study, design)
-    blocks = select_parity(study, design, trials.workload, records)
+    losses = usable_losses(trials)
+    curves, distances = make_curves(layout, losses)
+    blocks = group_parity(layout.design, trials)
     windows, deviations = compare_windows(study, blocks, lambda key: names.get(key, key))
     compared = losses if not trials.not_comparable else {}
     margins = margin_rows(study, trials, compared, _subjects(names, eager, lattice))
@@ -79,15 +65,15 @@ def make_training(
         *(timed_agreement(study, trials, eager, names) if not trials.not_comparable else ()),
     ]
     return Training(
+        margin=margins_of(study, trials.workload)[0],
         verdicts=tuple(verdicts),
         windows=tuple(windows),
         margins=tuple(margins),
         deviations=tuple(deviations),
         agreement=tuple(agreement),
-        untested=tuple(
-            Untested(workload=trials.workload, text=text)
-            for text in _untested(study, design, trials, blocks, margins, agreement)
-        ),
+        curves=tuple(curves),
+        distances=tuple(distances),
+        untested=tuple(_untested(study, trials, blocks, margins, agreement)),
     )
 
 
@@ -122,7 +108,7 @@ def _arm_verdict(
     numerics = {f.name: f.info.numerics for f in study.factors}
     acting = [name for name in cell.on if name not in cell.inert]
     return judge_training(
-        TrainingVerdict(workload=trials.workload, side="arm", subject=cell.name, verdict="not tested"),
+        TrainingVerdict(side="arm", subject=cell.name, verdict="not tested"),
         [w for w in windows if (w.side, w.subject) == ("arm", cell.name)],
         [m for m in margins if (m.side, m.subject) == ("arm", cell.name)],
         lost=_lost(trials, [keys]),
@@ -142,9 +128,7 @@ def _optimization_verdict(
     is_deterministic: bool,
 ) -> TrainingVerdict:
     info = next(f.info for f in study.factors if f.name == name)
-    blank = TrainingVerdict(
-        workload=trials.workload, side="optimization", subject=name, verdict="not tested", numerics=info.numerics
-    )
+    blank = TrainingVerdict(side="optimization", subject=name, verdict="not tested", numerics=info.numerics)
     pairs = [
         (key, lattice.compiled[subset - {name}])
         for subset, key in lattice.compiled.items()
@@ -198,7 +182,6 @@ def _lost(trials: WorkloadTrials, pairs: Iterable[tuple[str, str]]) -> str:
 
 def _untested(
     study: Study,
-    design: Design,
     trials: WorkloadTrials,
     blocks: Sequence[ParityBlock],
     margins: Sequence[MarginRow],

@@ -66,6 +66,12 @@ def optimization_weights(lattice: Lattice, name: str) -> Weights:
     return {key: sign / len(pairs) for pair in pairs for key, sign in zip(pair, (1.0, -1.0), strict=True)}
 
 
+def margins_of(study: Study, workload: str) -> tuple[float | None, float | None]:
+    """Margins of the loss and of the metric that the spec states for a workload."""
+    task = next(choice.info.task for choice in study.workloads if choice.name == workload)
+    return study.equivalence.margin.get(task), study.equivalence.metric_margin.get(task)
+
+
 def margin_rows(study: Study, trials: WorkloadTrials, losses: Losses, subjects: Iterable[Subject]) -> list[MarginRow]:
     """Test the final loss, the curve and the validation metric of every subject.
 
@@ -75,8 +81,7 @@ def margin_rows(study: Study, trials: WorkloadTrials, losses: Losses, subjects: 
         losses: Loss per step by block and effective key, shape (T,).
         subjects: What to test.
     """
-    task = next(choice.info.task for choice in study.workloads if choice.name == trials.workload)
-    margins = study.equivalence.margin.get(task), study.equivalence.metric_margin.get(task)
+    margins = margins_of(study, trials.workload)
     rows: list[MarginRow] = []
     for subject in subjects:
         blocks = [b for b in trials.blocks if all((b, key) in losses for key in subject.weights)]
@@ -137,7 +142,6 @@ def _metric_row(trials: WorkloadTrials, subject: Subject, blocks: list[int], mar
 def _blank(trials: WorkloadTrials, subject: Subject, blocks: list[int], margin: float | None, kind: str) -> MarginRow:
     records = [trials.usable[block, key].record for block in blocks for key in subject.weights]
     return MarginRow(
-        workload=trials.workload,
         side=subject.side,
         subject=subject.name,
         quantity="final loss",

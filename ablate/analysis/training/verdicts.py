@@ -19,16 +19,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from ablate.analysis.results.training import (
-    WORST_FIRST,
-    MarginRow,
-    Outcome,
-    TrainingVerdict,
-    TrainingWord,
-    VerdictWord,
-    WindowRow,
-)
+from ablate.analysis.results.training import WORST_FIRST, MarginRow, TrainingVerdict, TrainingWord, WindowRow
+from ablate.analysis.statistics.envelope import Outcome
 from ablate.analysis.statistics.inference import FEWEST_BLOCKS
+from ablate.analysis.statistics.tost import VerdictWord
 from ablate.analysis.words.training import describe_failure, describe_margins, extent, margin_gaps, window_gaps
 
 DECLARED: tuple[Outcome, ...] = ("beyond the envelope", "different learning rate", "different dropout masks")

@@ -123,7 +123,7 @@ def _who(block: ParityBlock, key: str) -> str:
 
 def _nothing(block: ParityBlock, side: Side, subject: str, window: int, note: str) -> WindowRow:
     return WindowRow(
-        workload=block.workload, side=side, subject=subject, block=block.block, window=window,
+        side=side, subject=subject, block=block.block, window=window,
         outcome="says nothing", note=note,
     )  # fmt: skip
 
@@ -154,7 +154,6 @@ def _row(
     elif outcome == "non-finite loss" and lost is not None:
         lost_by = other if np.isfinite(series.loss[lost]) else name
     return WindowRow(
-        workload=block.workload,
         side=subject[0],
         subject=subject[1],
         block=block.block,
@@ -184,7 +183,6 @@ def _keep_worst(
     shown[place] = (
         ratio,
         Deviation(
-            workload=row.workload,
             arm=row.subject,
             block=row.block,
             window=window,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ablate.analysis.results.study import CACHE_OF, RESPONSES, Response
+from ablate.analysis.results.effects import CACHE_OF, RESPONSES, Response
 from ablate.analysis.trials.comparable import WorkloadTrials
 from ablate.core.record import Times
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ablate.analysis.results.study import Results
-from ablate.analysis.results.training import WORST_FIRST, MarginRow, MarginWhy, TrainingVerdict, WindowRow
+from ablate.analysis.results.training import WORST_FIRST, MarginRow, MarginWhy, Training, TrainingVerdict, WindowRow
 
 ORDER = ("different", "different within margin", "inconclusive", "not tested", "equivalent")
 FIRST_ARMS = ("full", "naive")
@@ -14,9 +13,9 @@ QUANTITIES = {"lr": "the learning rate", "mask": "the dropout mask", "gradient":
 NO_MARGIN = "no margin in the spec: run `ablate margins SPEC`"
 
 
-def training_sentence(results: Results, workload: str) -> str:
+def training_sentence(training: Training) -> str:
     """One sentence: does `full` train like eager, which arms and optimizations do not; empty when none was judged."""
-    verdicts = [v for v in results.training if v.workload == workload]
+    verdicts = training.verdicts
     arms = {v.subject: v for v in verdicts if v.side == "arm"}
     main = next((arms[name] for name in FIRST_ARMS if name in arms), None) or next(iter(arms.values()), None)
     if main is None:

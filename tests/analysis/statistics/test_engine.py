@@ -9,6 +9,7 @@ import pytest
 from statsmodels.stats.multitest import multipletests
 
 from ablate.analysis.statistics import engine
+from ablate.core.study import LOOKS
 
 T_975_2, T_975_4 = 4.302653, 2.776445
 
@@ -58,14 +59,13 @@ def test_a_study_stops_at_the_first_narrow_look() -> None:
     generator = np.random.default_rng(0)
     values = generator.normal(0.0, 1.0, (1, 2, 40))
     widths = {
-        look: float(engine.simultaneous_half(values[..., :look], level=engine.SEQUENTIAL_LEVEL)[0])
-        for look in engine.LOOKS
+        look: float(engine.simultaneous_half(values[..., :look], level=engine.SEQUENTIAL_LEVEL)[0]) for look in LOOKS
     }
-    for look in engine.LOOKS[:-1]:
-        first = next(other for other in engine.LOOKS if widths[other] <= widths[look])
-        assert engine.stopping_blocks(values, widths[look]).tolist() == [first]
-    assert engine.stopping_blocks(values, 0.0).tolist() == [40]
-    assert engine.stopping_blocks(values, 1e9).tolist() == [5]
+    for look in LOOKS[:-1]:
+        first = next(other for other in LOOKS if widths[other] <= widths[look])
+        assert engine.stopping_blocks(values, widths[look], looks=LOOKS).tolist() == [first]
+    assert engine.stopping_blocks(values, 0.0, looks=LOOKS).tolist() == [40]
+    assert engine.stopping_blocks(values, 1e9, looks=LOOKS).tolist() == [5]
 
 
 def test_the_widest_of_a_family_decides() -> None:

@@ -11,9 +11,9 @@ from ablate.analysis.results.training import MarginRow, TrainingVerdict, WindowR
 from ablate.analysis.training.verdicts import judge_training, second_tier
 from ablate.analysis.words.training import describe_failure
 
-ARM = TrainingVerdict(workload="w", side="arm", subject="full", verdict="not tested")
+ARM = TrainingVerdict(side="arm", subject="full", verdict="not tested")
 PASSES = WindowRow(
-    workload="w", side="arm", subject="full", block=0, window=0, outcome="within the envelope", num_steps=60,
+    side="arm", subject="full", block=0, window=0, outcome="within the envelope", num_steps=60,
     num_tested=60, largest=2e-7,
 )  # fmt: skip
 BITWISE = replace(PASSES, outcome="bitwise equal", largest=0.0)
@@ -27,7 +27,7 @@ SILENT = replace(
 
 def margin(verdict: str, quantity: str = "final loss", **changes: Any) -> MarginRow:
     row = MarginRow(
-        workload="w", side="arm", subject="full", quantity="final loss", verdict="equivalent", difference=0.001,
+        side="arm", subject="full", quantity="final loss", verdict="equivalent", difference=0.001,
         interval_90=(-0.001, 0.003), interval_95=(-0.002, 0.004), margin=0.01, stated="before the trials",
         num_blocks=8,
     )  # fmt: skip
