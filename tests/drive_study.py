@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from ablate.core.study import Equivalence
+from ablate.run.options import RunOptions
 from ablate.run.progress import PlainProgress
 from ablate.run.runner import run_study
 from run_parts import FAKE_COMMAND, make_run
@@ -20,9 +21,8 @@ def main() -> int:
     given = parser.parse_args()
     equivalence = Equivalence(parity=given.parity)
     study, design, paths = make_run(given.folder, blocks=given.blocks, name=given.study, equivalence=equivalence)
-    outcome = run_study(
-        study, design, paths, PlainProgress(sys.stderr), retry_failed=given.retry_failed, command=FAKE_COMMAND
-    )
+    options = RunOptions(retry_failed=given.retry_failed)
+    outcome = run_study(study, design, paths, PlainProgress(sys.stderr), options, command=FAKE_COMMAND)
     return outcome.exit_code
 
 

@@ -14,11 +14,12 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from ablate.core.record import Failure, Identity, Metric, Parity, ParityWindow, Times, TrialRecord
+from ablate.core.record import Failure, Metric, Parity, ParityWindow, Times, TrialRecord
 from ablate.core.request import TrialRequest
 from ablate.core.serialize import from_dict, to_dict
 from ablate.core.study import Study
@@ -100,7 +101,6 @@ def misbehave(behavior: str) -> None:
 def make_record(request: TrialRequest, started: str, behavior: str) -> TrialRecord:
     trial = request.trial
     study = from_dict(Study, json.loads(Path(request.study_json).read_text()))
-    cell = trial.cell.cell
     times = Times(
         epoch_s=(0.7, 0.5, 0.5),
         steady_s=0.5,
@@ -113,34 +113,16 @@ def make_record(request: TrialRequest, started: str, behavior: str) -> TrialReco
         first_step_s=0.3,
     )
     finite = behavior not in ("non-finite", "fail-late")
-    return TrialRecord(
-        identity=Identity(
-            study=study.name,
-            study_hash=study.hash,
-            key=trial.key,
-            workload=trial.workload,
-            execution=cell.execution,
-            levels=dict(cell.levels),
-            effective_key=trial.cell.effective_key,
-            arms=trial.cell.arms,
-            block=trial.block,
-            seed=trial.seed,
-            order=trial.order,
-            attempt=request.attempt,
-            purpose=trial.purpose,
-        ),
+    return replace(
+        request.begin_record(study, started),
         status="completed" if finite else "non-finite",
         failure=None if finite else Failure(reason="loss is nan at step 3"),
-        started_at=started,
         ended_at=datetime.now(UTC).isoformat(),
-        cache_state=request.cache_state,
-        recipe=to_dict(request.recipe),
         times=times if trial.purpose == "timed" else None,
         metric=Metric(name="auc", value=0.001 * trial.seed, unit="0 to 1", higher_is_better=True, num_rows=9)
         if "FAKE_LOSS" in os.environ
         else None,
         parity=make_parity(request, study, behavior) if trial.purpose == "parity" else None,
-        margins=study.margins_of(trial.workload),
     )
 
 

@@ -8,11 +8,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ablate.core.cell import Design, PlannedTrial
-from ablate.core.record import Failure, Identity, Status, Times, TrialRecord
+from ablate.core.record import Failure, Status, Times, TrialRecord
 from ablate.core.study import Equivalence, ExplicitCell, Study
 from ablate.design.cells import make_design
 from ablate.files.paths import StudyPaths
@@ -52,7 +53,6 @@ def make_run(folder: Path, **changes: Any) -> tuple[Study, Design, StudyPaths]:
 
 
 def make_record(trial: PlannedTrial, *, status: Status = "completed", attempt: int = 1) -> TrialRecord:
-    cell = trial.cell.cell
     times = Times(
         epoch_s=(0.5,),
         steady_s=0.25,
@@ -64,25 +64,11 @@ def make_record(trial: PlannedTrial, *, status: Status = "completed", attempt: i
         loader_wait_s=(0.0,),
         first_step_s=0.1,
     )
-    return TrialRecord(
-        identity=Identity(
-            study="test-study",
-            study_hash="0",
-            key=trial.key,
-            workload=trial.workload,
-            execution=cell.execution,
-            levels=dict(cell.levels),
-            effective_key=trial.cell.effective_key,
-            arms=trial.cell.arms,
-            block=trial.block,
-            seed=trial.seed,
-            order=trial.order,
-            attempt=attempt,
-            purpose=trial.purpose,
-        ),
+    began = "2026-01-01T00:00:00+00:00"
+    return replace(
+        TrialRecord.begin(make_small_study(), trial, started_at=began, attempt=attempt),
         status=status,
         failure=None if status == "completed" else Failure(reason="planted"),
-        started_at="2026-01-01T00:00:00+00:00",
         ended_at="2026-01-01T00:00:01+00:00",
         times=times if status == "completed" and trial.purpose == "timed" else None,
     )

@@ -13,8 +13,8 @@ import pandas as pd
 
 from ablate.core.cell import Design, PlannedTrial
 from ablate.core.evidence import CompileEvent, Evidence
-from ablate.core.record import DataStamp, Failure, Identity, Metric, Status, Times, TrialRecord
-from ablate.core.serialize import to_dict
+from ablate.core.recipe import Recipe
+from ablate.core.record import DataStamp, Failure, Metric, Status, Times, TrialRecord
 from ablate.core.study import Study
 from ablate.files.paths import StudyPaths
 from ablate.records.store import write_json, write_record, write_series
@@ -134,31 +134,19 @@ def _trial(study: Study, planned: PlannedTrial, effects: Mapping[str, float], no
     )
     series = _series(study, planned, steady)
     workload = next(w for w in study.workloads if w.name == planned.workload).info
-    identity = Identity(
-        study=study.name,
-        study_hash=study.hash,
-        key=planned.key,
-        workload=planned.workload,
-        execution=planned.cell.cell.execution,
-        levels=dict(planned.cell.cell.levels),
-        effective_key=planned.cell.effective_key,
-        arms=planned.cell.arms,
-        block=planned.block,
-        seed=planned.seed,
-        order=planned.order,
-        workload_digest=study.workload(planned.workload).identity,
-    )
     state = (
         "not-compiled" if not compiled else {"shared": "shared"}.get(study.compile_cache, "cold" if cold else "warm")
     )
-    record = TrialRecord(
-        identity=identity,
+    record = replace(
+        TrialRecord.begin(
+            study,
+            planned,
+            started_at="2026-01-01T00:00:00+00:00",
+            cache_state=state,  # type: ignore[arg-type]
+            recipe=Recipe(execution="compiled" if planned.cell.compiles else "eager"),
+        ),
         status="completed",
-        started_at="2026-01-01T00:00:00+00:00",
         ended_at="2026-01-01T00:10:00+00:00",
-        cache_state=state,  # type: ignore[arg-type]
-        recipe={"execution": "compiled" if planned.cell.compiles else "eager"},
-        expectations={f.name: to_dict(f.info.expectations) for f in study.factors},
         environment=dict(ENVIRONMENT),
         data=DataStamp(
             dataset="look-alike",

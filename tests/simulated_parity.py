@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ablate.core.cell import Design, PlannedTrial
-from ablate.core.record import DataStamp, Identity, Metric, Parity, ParityWindow, TrialRecord
+from ablate.core.record import DataStamp, Metric, Parity, ParityWindow, TrialRecord
 from ablate.core.study import Study
 from ablate.files.paths import StudyPaths
 from ablate.records.store import write_parity, write_predictions, write_record
@@ -124,15 +124,9 @@ def _record(study: Study, planned: PlannedTrial, arm: Arm, deterministic: bool |
         for trained in [len(arm.deviation(_steps(study, start, num_steps)))]
     )
     workload = next(w for w in study.workloads if w.name == planned.workload).info
-    return TrialRecord(
-        identity=Identity(
-            study=study.name, study_hash=study.hash, key=planned.key, workload=planned.workload,
-            execution=planned.cell.cell.execution, levels=dict(planned.cell.cell.levels),
-            effective_key=planned.cell.effective_key, arms=planned.cell.arms, block=planned.block,
-            seed=planned.seed, order=planned.order, purpose="parity",
-        ),
+    return replace(
+        TrialRecord.begin(study, planned, started_at="2026-01-01T00:00:00+00:00"),
         status=arm.status,  # type: ignore[arg-type]
-        started_at="2026-01-01T00:00:00+00:00",
         ended_at="2026-01-01T00:10:00+00:00",
         environment=dict(ENVIRONMENT),
         data=DataStamp(dataset="look-alike", dataset_digest="d" * 16, stream_hash="s", num_steps=num_steps),

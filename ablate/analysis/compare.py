@@ -12,9 +12,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ablate.analysis.results.study import RESPONSES, Effect, Grade, Response, Results
+from ablate.analysis.results.effects import RESPONSES, Effect, Response
+from ablate.analysis.results.speed import Speed
+from ablate.analysis.results.study import Results
 from ablate.analysis.statistics.engine import LEVEL, SEQUENTIAL_LEVEL, quantile
-from ablate.analysis.statistics.inference import as_speedups, grade
+from ablate.analysis.statistics.inference import Grade, as_speedups, grade
+from ablate.analysis.words.speed import why_not_reported
 from ablate.core.contrast import ContrastKind
 from ablate.core.serialize import to_dict
 from ablate.core.study import Study
@@ -75,20 +78,20 @@ def compare(first: Results, second: Results) -> Comparison:
     Args:
         first, second: Results of the studies; their optimizations are matched by name.
     """
-    differences = list(_differences(first, second))
-    sizes: dict[tuple[str, str, str], int] = {}
-    for row in differences:
-        if row.ratio is not None:
-            place = row.workload, row.response, row.kind
-            sizes[place] = sizes.get(place, 0) + 1
+    sequential = first.study.sequential or second.study.sequential
+    level = SEQUENTIAL_LEVEL if sequential else LEVEL
+    names = [w.name for w in first.workloads if w.name in {other.name for other in second.workloads}]
     return Comparison(
         first=first.study.name,
         second=second.study.name,
         environment=_environment(first, second),
         warnings=tuple(_warnings(first.study, second.study)),
         differences=tuple(
-            _with_interval(row, first, second, sizes.get((row.workload, row.response, row.kind), 1))
-            for row in differences
+            row
+            for name in names
+            for response in RESPONSES
+            for kind in KINDS
+            for row in _family(name, response, kind, (first.workload(name).speed, second.workload(name).speed), level)
         ),
     )
 
@@ -110,36 +113,41 @@ def difference_interval(
     return mean, quantile(degrees, level=level, family=family) * math.sqrt(squared)
 
 
-def _differences(first: Results, second: Results) -> Iterator[Difference]:
-    workloads = [w.name for w in first.study.workloads if w.name in {v.name for v in second.study.workloads}]
-    for workload in workloads:
-        for response in RESPONSES:
-            for kind in KINDS:
-                for subject in dict.fromkeys(
-                    e.subject
-                    for r in (first, second)
-                    for e in r.effects
-                    if (e.workload, e.response, e.kind) == (workload, response, kind)
-                ):
-                    yield _difference(
-                        Difference(workload=workload, response=response, kind=kind, subject=subject),
-                        first.effect(workload, response, kind, subject),
-                        second.effect(workload, response, kind, subject),
-                    )
+def _family(
+    workload: str, response: Response, kind: ContrastKind, speeds: tuple[Speed, Speed], level: float
+) -> list[Difference]:
+    """The differences of one kind, whose simultaneous intervals hold together."""
+    subjects = dict.fromkeys(effect.subject for speed in speeds for effect in speed.of_kind(kind, response))
+    pairs = {s: (speeds[0].effect(response, kind, s), speeds[1].effect(response, kind, s)) for s in subjects}
+    size = sum(all(effect is not None and effect.estimate for effect in pair) for pair in pairs.values())
+    return [
+        _difference(Difference(workload=workload, response=response, kind=kind, subject=subject), one, two, size, level)
+        for subject, (one, two) in pairs.items()
+    ]
 
 
-def _difference(blank: Difference, one: Effect | None, two: Effect | None) -> Difference:
+def _difference(blank: Difference, one: Effect | None, two: Effect | None, family: int, level: float) -> Difference:
     reasons = [
         f"{which}: {reason}" for which, effect in (("first", one), ("second", two)) if (reason := _why_absent(effect))
     ]
+    first, second = (effect.estimate if effect else None for effect in (one, two))
+    row = replace(
+        blank, first=first.speedup if first else None, second=second.speedup if second else None, why="; ".join(reasons)
+    )
+    if first is None or second is None:
+        return row
+    values = first.per_block, second.per_block
+    alone = difference_interval(*values, level=level)
+    together = difference_interval(*values, family=family, level=level)
+    simultaneous = as_speedups(*together) if together else None
+    grade_of_both = grade(min(map(len, values)))
     return replace(
-        blank,
-        first=one.estimate.speedup if one and one.estimate else None,
-        second=two.estimate.speedup if two and two.estimate else None,
-        ratio=math.exp(two.estimate.effect - one.estimate.effect)
-        if one and two and one.estimate and two.estimate
-        else None,
-        why="; ".join(reasons),
+        row,
+        ratio=math.exp(second.effect - first.effect),
+        interval=as_speedups(*alone) if alone else None,
+        simultaneous=simultaneous,
+        grade=grade_of_both,
+        differs=grade_of_both == "full" and simultaneous is not None and not simultaneous[0] <= 1.0 <= simultaneous[1],
     )
 
 
@@ -148,29 +156,8 @@ def _why_absent(effect: Effect | None) -> str:
         return "not part of that study"
     if effect.estimate is not None:
         return ""
-    reason = effect.refused or (f"0 by construction ({effect.inert})" if effect.inert else "not measured")
+    reason = f"0 by construction ({effect.cause})" if effect.inert else why_not_reported(effect)
     return reason if len(reason) <= MOST_SHOWN else reason[: MOST_SHOWN - 1] + "…"
-
-
-def _with_interval(row: Difference, first: Results, second: Results, family: int) -> Difference:
-    one = first.effect(row.workload, row.response, row.kind, row.subject)
-    two = second.effect(row.workload, row.response, row.kind, row.subject)
-    if one is None or two is None or one.estimate is None or two.estimate is None:
-        return row
-    values = one.estimate.per_block, two.estimate.per_block
-    sequential = first.study.sequential or second.study.sequential
-    coverage = SEQUENTIAL_LEVEL if sequential else LEVEL
-    alone = difference_interval(*values, level=coverage)
-    together = difference_interval(*values, family=family, level=coverage)
-    level = grade(min(map(len, values)))
-    simultaneous = as_speedups(*together) if together else None
-    return replace(
-        row,
-        interval=as_speedups(*alone) if alone else None,
-        simultaneous=simultaneous,
-        grade=level,
-        differs=level == "full" and simultaneous is not None and not simultaneous[0] <= 1.0 <= simultaneous[1],
-    )
 
 
 def _environment(first: Results, second: Results) -> dict[str, tuple[str, str]]:

@@ -10,18 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ablate.cli.terminal import Json, print_error, print_json, print_line, print_table
+from ablate.core.evidence import counter_of
 
 if TYPE_CHECKING:
     from ablate.core.request import Diagnosis, Probe, ProbeResult
     from ablate.core.study import Study
 
 GUIDE = ("dynamic_shapes", "tensor_lr", "string_keys", "no_cuda_graphs", "sync_free")
-COLUMNS = (
-    ("compiles.forward", "forward compiles"),
-    ("compiles.optimizer_step", "step compiles"),
-    ("graph_breaks", "breaks"),
-    ("syncs_per_step", "syncs a step"),
-)
+COLUMNS = ("compiles.forward", "compiles.optimizer_step", "graph_breaks", "syncs_per_step")
 LONGEST_REASON = 110
 SMALL = {"scale": "tiny", "channels": 16, "num_neighbors": [8, 4], "encoder_layers": 1}  # where a workload has them
 SPEC = """\
@@ -128,12 +124,12 @@ def print_diagnosis(found: Diagnosis) -> None:
     _print_hazards(found.result)
     print_line("what switching one optimization would change")
     rows = [_probe_row(found.result, probe) for probe in found.probes]
-    print_table(("optimization", "switch", *(title for _, title in COLUMNS), "did it bite?"), rows)
+    print_table(("optimization", "switch", *(counter_of(name).title for name in COLUMNS), "did it bite?"), rows)
 
 
 def _print_compilations(result: ProbeResult) -> None:
     evidence = result.evidence
-    counts = ", ".join(f"{title} {evidence.counters[key]:.0f}" for key, title in COLUMNS[:3])
+    counts = ", ".join(f"{counter_of(name).title} {evidence.counters[name]:.0f}" for name in COLUMNS[:3])
     print_line(f"compiler: {counts}, {evidence.counters['compile_s']:.1f} s")
     for event in evidence.events:
         if event.reason:
@@ -174,7 +170,7 @@ def _probe_row(before: ProbeResult, probe: Probe) -> list[str]:
     if probe.result.failure:
         return [probe.optimization, switch, *("-" for _ in COLUMNS), f"fails: {_short(probe.result.failure)}"]
     old, new = before.evidence.counters, probe.result.evidence.counters
-    cells = [f"{old[key]:.0f} -> {new[key]:.0f}" if old[key] != new[key] else f"{old[key]:.0f}" for key, _ in COLUMNS]
+    cells = [f"{old[key]:.0f} -> {new[key]:.0f}" if old[key] != new[key] else f"{old[key]:.0f}" for key in COLUMNS]
     return [probe.optimization, switch, *cells, probe.verdict]
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from ablate.cli.terminal import print_error
+from ablate.cli.terminal import REPORTS, RUNS, print_error
 from ablate.core.cell import Design, PlannedTrial
 from ablate.core.errors import UserError
 from ablate.core.study import Study
 from ablate.files.paths import StudyPaths
+from ablate.run.options import DEFAULTS, RunOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,15 +28,14 @@ class LoadedStudy:
     paths: StudyPaths
     parity: tuple[PlannedTrial, ...] = ()
 
+    @property
+    def workloads(self) -> tuple[str, ...]:
+        """Those that were selected."""
+        return tuple(dict.fromkeys(trial.workload for trial in self.trials))
+
 
 def load_study(
-    spec: Path,
-    *,
-    runs: Path,
-    reports: Path,
-    blocks: int | None = None,
-    workloads: Sequence[str] | None = None,
-    device: str | None = None,
+    spec: Path, options: RunOptions = DEFAULTS, *, runs: Path, reports: Path, blocks: int | None = None
 ) -> LoadedStudy:
     """Read a spec for this machine, or for the kind of device asked for, and lay out its design.
 
@@ -48,7 +49,7 @@ def load_study(
     from ablate.run.plan.plan import select_parity, select_trials
     from ablate.spec.reader import read_study
 
-    kind = kind_of_wish(device) or detect_device().kind
+    kind = kind_of_wish(options.device) or detect_device().kind
     overrides = {} if blocks is None else {"blocks": blocks}
     study = read_study(spec, catalog=make_catalog(), device=kind, overrides=overrides)
     paths = StudyPaths.of(study.name, runs=runs, reports=reports)
@@ -58,8 +59,8 @@ def load_study(
     return LoadedStudy(
         study=study,
         design=design,
-        trials=select_trials(study, design, workloads),
-        parity=select_parity(study, design, workloads),
+        trials=select_trials(study, design, options.workloads),
+        parity=select_parity(study, design, options.workloads),
         paths=paths,
     )
 
@@ -79,18 +80,63 @@ def find_paths(spec: Path, *, runs: Path, reports: Path) -> StudyPaths:
     Raises:
         UserError: the spec is wrong, or the study never ran.
     """
+    from ablate.records.store import read_study
+
     if spec.is_dir():
-        paths = StudyPaths(root=spec.resolve(), report=(reports / spec.resolve().name).resolve())
+        root = spec
     else:
         from ablate.plugins.catalog import make_catalog
-        from ablate.records.store import read_study as read_stored
-        from ablate.spec.reader import read_study
+        from ablate.spec.reader import read_study as read_spec
 
-        study = read_study(spec, catalog=make_catalog())
-        paths = StudyPaths.of(study.name, runs=runs, reports=reports)
-        if paths.study_json.exists() and (device := read_stored(paths.study_json).device) != study.device:
-            study = read_study(spec, catalog=make_catalog(), device=device)
-        _tell_edit(study, paths, "; this is about the study as it ran")
+        study = read_spec(spec, catalog=make_catalog())
+        root = runs / study.name
+        stored = StudyPaths(root=root.resolve(), report=reports)
+        if stored.study_json.exists() and (device := read_study(stored.study_json).device) != study.device:
+            study = read_spec(spec, catalog=make_catalog(), device=device)
+        _tell_edit(study, stored, "; this is about the study as it ran")
+    paths = StudyPaths(root=root.resolve(), report=reports)
     if not paths.study_json.exists():
         raise UserError(f"there is no study in {paths.root}; start it with `ablate run SPEC`, or give --runs")
-    return paths
+    return StudyPaths(root=paths.root, report=(reports / read_study(paths.study_json).name).resolve())
+
+
+def write_options(options: RunOptions, *, runs: Path, reports: Path = REPORTS, blocks: int | None = None) -> list[str]:
+    """The words of a command line that ask for the same once more, without passwords.
+
+    `--retry-failed` is left out: what it sets aside waits already.
+    """
+    from ablate.track.address import visible_uri
+
+    ledger = options.ledger
+    if ledger is not None:
+        from ablate.run.ledger.postgresql import visible_address
+
+        ledger = visible_address(ledger)
+    values = {
+        "--blocks": (blocks, None),
+        "--runs": (runs, RUNS),
+        "--reports": (reports, REPORTS),
+        "--device": (options.device, DEFAULTS.device),
+        "--ledger": (ledger, None),
+        "--workers": (options.workers, DEFAULTS.workers),
+        "--executor": (options.executor, DEFAULTS.executor),
+        "--tracking-uri": (visible_uri(options.tracking_uri) if options.tracking_uri else None, None),
+    }
+    words = [word for name in options.workloads for word in ("--workload", name)]
+    words += ["--restart-blocks"] if options.restart_blocks else []
+    words += [word for pair in options.executor_options.items() for word in ("--executor-option", "=".join(pair))]
+    return words + [word for name, (value, usual) in values.items() if value != usual for word in (name, str(value))]
+
+
+def check_folder(folder: Path, option: str) -> None:
+    """Refuse a folder in which nothing can be written, before anything is started; it need not exist.
+
+    Raises:
+        UserError: it, or what it would lie in, is a file or not writable.
+    """
+    there = next(place for place in (folder, *folder.parents) if os.path.lexists(place))
+    try:
+        with tempfile.TemporaryDirectory(dir=there, prefix=".ablate-"):
+            return
+    except OSError as error:
+        raise UserError(f"cannot write into {there}: {error.strerror}; choose another folder with {option}") from error

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ablate.cli.loading import LoadedStudy, load_study
+from ablate.cli.loading import LoadedStudy, check_folder, load_study, write_options
 from ablate.cli.terminal import REPORTS, RUNS, Json, Runs, Spec, Workloads, print_error, print_json, print_line
 from ablate.core.errors import UserError
 from ablate.core.study import Equivalence, ExplicitCell, Study
 from ablate.core.units import format_duration
+from ablate.run.options import RunOptions
 
 if TYPE_CHECKING:
     from ablate.analysis.training.margins import Margin, ProposedMargins
@@ -52,21 +53,19 @@ def margins(
             f"--seeds {seeds}: margins need {FEWEST_SEEDS} seeds, a standard deviation of fewer is too uncertain; add "
             "--few to get them anyway, marked as such"
         )
-    asked = load_study(spec, runs=runs, reports=REPORTS, workloads=workload)
-    seeded = seeds_of(asked, seeds, workload, runs)
+    options = RunOptions(workloads=tuple(workload or ()), retry_failed=retry_failed)
+    asked = load_study(spec, options, runs=runs, reports=REPORTS)
+    seeded = seeds_of(asked, seeds, runs)
+    check_folder(seeded.paths.root, "--runs")
     _announce(seeded, seeds)
     with open_progress(seeded.study.name) as progress:
-        outcome = run_study(
-            seeded.study, seeded.design, seeded.paths, progress, retry_failed=retry_failed, workloads=workload
-        )
+        outcome = run_study(seeded.study, seeded.design, seeded.paths, progress, options)
     for trial in outcome.failed:
         print_error(f"{trial.status}: {trial.key}: {trial.reason}")
     if outcome.interrupted:
-        words = ["ablate", "margins", str(spec), "--seeds", str(seeds), *(["--few"] if few else [])]
-        words += [word for name in workload or () for word in ("--workload", name)]
-        words += [] if runs == RUNS else ["--runs", str(runs)]
-        print_error(f"interrupted, {outcome.completed} of {outcome.planned} are completed; resume with: "
-                    f"{shlex.join(words)}")  # fmt: skip
+        words = ["--seeds", str(seeds), *(["--few"] if few else []), *write_options(options, runs=runs)]
+        resume = shlex.join(["ablate", "margins", str(spec), *words])
+        print_error(f"interrupted, {outcome.completed} of {outcome.planned} are completed; resume with: {resume}")
         raise typer.Exit(3)
     found = propose(seeded, FEWEST_EVER if few else FEWEST_SEEDS)
     num_ended = len(study_records(asked.study, asked.paths))
@@ -104,7 +103,7 @@ def _print(study: Study, found: Mapping[str, ProposedMargins], num_ended: int) -
     print_line(snippet(study, found))
 
 
-def seeds_of(asked: LoadedStudy, seeds: int, workloads: list[str] | None, runs: Path) -> LoadedStudy:
+def seeds_of(asked: LoadedStudy, seeds: int, runs: Path) -> LoadedStudy:
     """Derive the study `<name>-margins`: eager alone, one block per seed, everything else as in the study."""
     from ablate.design.cells import make_design
     from ablate.files.paths import StudyPaths
@@ -125,7 +124,7 @@ def seeds_of(asked: LoadedStudy, seeds: int, workloads: list[str] | None, runs: 
     return LoadedStudy(
         study=study,
         design=design,
-        trials=select_trials(study, design, workloads),
+        trials=select_trials(study, design, asked.workloads),
         paths=StudyPaths.of(study.name, runs=runs, reports=REPORTS),
     )
 
@@ -144,7 +143,7 @@ def propose(seeded: LoadedStudy, fewest_seeds: int) -> dict[str, ProposedMargins
 
     records = study_records(seeded.study, seeded.paths)
     found = {}
-    for name in dict.fromkeys(trial.workload for trial in seeded.trials):
+    for name in seeded.workloads:
         trials = [trial for trial in seeded.trials if trial.workload == name and trial.key in records]
         completed = [(trial, records[trial.key]) for trial in trials if records[trial.key].completed]
         used = [Trial(folder=seeded.paths.records / trial.slug, record=record) for trial, record in completed]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,42 +19,29 @@ from ablate.files.paths import StudyPaths
 if TYPE_CHECKING:
     from ablate.analysis.results.study import Results
     from ablate.run.devices import Device
+    from ablate.run.options import RunOptions
     from ablate.run.outcome import RunOutcome
     from ablate.run.progress import Progress
     from ablate.track.sync import SyncOutcome
 
 
-def train_study(
-    loaded: LoadedStudy,
-    workloads: Sequence[str] | None,
-    *,
-    retry_failed: bool,
-    tracking_uri: str | None,
-    device: Device | None = None,
-    restart_blocks: bool = False,
-    ledger: str | None = None,
-) -> RunOutcome:
-    """Train what is missing, with progress on stderr and each ended trial sent to MLflow.
+def train_study(loaded: LoadedStudy, options: RunOptions, device: Device) -> RunOutcome:
+    """Train what is missing on this device, with progress on stderr and each ended trial sent to MLflow.
 
     Raises:
-        UserError: as `run_study`, or the tracking address cannot be one.
+        UserError: as `run_study`.
     """
     from ablate.run.runner import run_study
-    from ablate.track.address import resolve_uri
 
-    resolve_uri(tracking_uri or loaded.study.tracking_uri)
     with open_progress(loaded.study.name) as progress:
         return run_study(
             loaded.study,
             loaded.design,
             loaded.paths,
             progress,
-            retry_failed=retry_failed,
-            workloads=workloads,
-            on_trial=make_tracking(loaded.paths, tracking_uri, progress),
+            options,
+            on_trial=make_tracking(loaded.paths, options.tracking_uri, progress),
             device=device,
-            restart_blocks=restart_blocks,
-            ledger=ledger,
         )
 
 
@@ -193,7 +180,8 @@ def is_narrow_enough(study: Study, paths: StudyPaths) -> bool:
     from ablate.analysis.speed.precision import narrow_enough
 
     assert study.sequential is not None
-    return narrow_enough(analyze(paths).effects, study.sequential.response, study.sequential.target)
+    effects = [result.speed.effects for result in analyze(paths).workloads]
+    return narrow_enough(effects, study.sequential.response, study.sequential.target)
 
 
 def with_blocks(loaded: LoadedStudy, blocks: int) -> LoadedStudy:
@@ -203,11 +191,10 @@ def with_blocks(loaded: LoadedStudy, blocks: int) -> LoadedStudy:
 
     study = replace(loaded.study, blocks=blocks)
     design = make_design(study)
-    workloads = list(dict.fromkeys(trial.workload for trial in loaded.trials))
     return replace(
         loaded,
         study=study,
         design=design,
-        trials=select_trials(study, design, workloads),
-        parity=select_parity(study, design, workloads),
+        trials=select_trials(study, design, loaded.workloads),
+        parity=select_parity(study, design, loaded.workloads),
     )

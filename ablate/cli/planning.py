@@ -11,6 +11,7 @@ import typer
 from ablate.cli.loading import LoadedStudy, load_study
 from ablate.cli.terminal import REPORTS, RUNS, Blocks, Json, Runs, Spec, Workloads, print_json, print_line, print_table
 from ablate.core.units import format_duration
+from ablate.run.options import RunOptions
 
 if TYPE_CHECKING:
     from ablate.run.plan.plan import ParityPlan, Plan, PlannedCell
@@ -40,7 +41,7 @@ def plan(
     from ablate.cli.targets import parse_ratio, print_target
     from ablate.run.plan.plan import make_plan
 
-    loaded = load_study(spec, runs=runs, reports=REPORTS, blocks=blocks, workloads=workload)
+    loaded = load_study(spec, RunOptions(workloads=tuple(workload or ())), runs=runs, reports=REPORTS, blocks=blocks)
     if target is not None:
         stated = None if noise is None else parse_ratio(noise, "--noise")
         print_target(loaded, parse_ratio(target, "--target"), stated, price_per_hour, as_json=as_json)

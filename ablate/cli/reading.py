@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ablate.cli.loading import find_paths
+from ablate.cli.loading import check_folder, find_paths
 from ablate.cli.pipeline import print_headlines, send_study
 from ablate.cli.terminal import (
     REPORTS,
@@ -54,6 +54,7 @@ def analyze(spec: StoredStudy, runs: Runs = RUNS, reports: Reports = REPORTS, as
     from ablate.analysis.analyze import analyze as analyze_study
 
     paths = find_paths(spec, runs=runs, reports=reports)
+    check_folder(paths.report, "--reports")
     results = analyze_study(paths)
     if as_json:
         print_json(results)
@@ -70,6 +71,7 @@ def report(spec: StoredStudy, runs: Runs = RUNS, reports: Reports = REPORTS, as_
     from ablate.report.pdf import make_report
 
     paths = find_paths(spec, runs=runs, reports=reports)
+    check_folder(paths.report, "--reports")
     results = read_results(paths) if paths.results_json.exists() else analyze_study(paths)
     render(paths, results)
     make_report(paths, results)

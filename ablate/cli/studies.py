@@ -6,12 +6,13 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ablate.cli.loading import LoadedStudy, find_paths, load_study
+from ablate.cli.loading import LoadedStudy, find_paths, load_study, write_options
 from ablate.cli.planning import count, describe_profile, margin_lines
 from ablate.cli.terminal import (
     REPORTS,
@@ -32,16 +33,15 @@ from ablate.cli.terminal import (
     print_line,
     print_table,
 )
+from ablate.core.errors import UserError
 from ablate.core.units import format_duration
+from ablate.run.options import RunOptions
 
 if TYPE_CHECKING:
-    from ablate.cli.workers import Team
     from ablate.core.study import Study
     from ablate.files.paths import StudyPaths
     from ablate.run.outcome import RunOutcome
     from ablate.run.plan.plan import TrialStatus
-
-Executor = Literal["local", "submitit", "ray"]
 
 
 def register(app: typer.Typer) -> None:
@@ -66,7 +66,7 @@ def run(
         str, typer.Option("--workers", help="How many processes train, this one included; all: one per GPU.")
     ] = "1",
     executor: Annotated[
-        Executor, typer.Option("--executor", help="Who starts workers: this host, SLURM (submitit) or Ray.")
+        str, typer.Option("--executor", help="Who starts workers: local (this host), submitit (SLURM) or ray.")
     ] = "local",
     executor_option: Annotated[
         list[str] | None,
@@ -78,30 +78,34 @@ def run(
 ) -> None:
     """Train what is missing of a study, send it to MLflow, analyze it and write the PDF; resumes by itself."""
     from ablate.cli.pipeline import finish_study, first_look, next_look
-    from ablate.cli.workers import Team, sit_down
+    from ablate.cli.workers import check_options, reserve_device, train
 
-    loaded = first_look(load_study(spec, runs=runs, reports=reports, blocks=blocks, workloads=workload, device=device))
-    team = Team(
-        spec=spec,
-        runs=runs,
-        workloads=workload,
+    pairs = [option.partition("=") for option in executor_option or ()]
+    if any(not equals for _, equals, _ in pairs):
+        raise UserError("--executor-option is written name=value, e.g. slurm_partition=gpu")
+    options = RunOptions(
+        workloads=tuple(workload or ()),
         device=device,
-        number=workers,
-        executor=executor,
-        options=executor_option or (),
-        restart_blocks=restart_blocks,
         ledger=ledger,
         tracking_uri=tracking_uri,
+        retry_failed=retry_failed,
+        restart_blocks=restart_blocks,
+        workers=workers,
+        executor=executor,
+        executor_options={name: value for name, _, value in pairs},
     )
-    resume = _resume_command(spec, workload, blocks, runs, reports, team)
+    loaded = first_look(load_study(spec, options, runs=runs, reports=reports, blocks=blocks))
+    check_options(loaded, options)
+    words = write_options(options, runs=runs, reports=reports, blocks=blocks)
+    resume = shlex.join(["ablate", "run", str(spec), *words])
     _announce(loaded)
-    seat = sit_down(loaded, device) if executor == "local" else None
+    reserved = reserve_device(loaded.study, options) if executor == "local" else None
     try:
-        outcome = team.train(loaded, retry_failed=retry_failed, seat=seat)
+        outcome = train(loaded, options, spec, reserved)
         while not outcome.interrupted and (longer := next_look(loaded)) is not None:
             loaded = longer
             print_error(f"the intervals are wider than the target: going on to {loaded.study.blocks} blocks")
-            outcome = team.train(loaded, retry_failed=False, seat=seat)
+            outcome = train(loaded, replace(options, retry_failed=False), spec, reserved)
         if not outcome.interrupted:
             finish_study(loaded, outcome, spec, tracking_uri=tracking_uri, report=not no_report, as_json=as_json)
     except KeyboardInterrupt:
@@ -256,30 +260,3 @@ def _announce(loaded: LoadedStudy) -> None:
             f"then {count(parity.trials, 'parity trial')}, {parity.trials - parity.done} missing, about "
             f"{format_duration(parity.estimated_s)} ({parity.assumption})"
         )
-
-
-def _resume_command(
-    spec: Path, workloads: list[str] | None, blocks: int | None, runs: Path, reports: Path, team: Team
-) -> str:
-    from ablate.track.address import visible_uri
-
-    ledger = None
-    if team.ledger is not None:
-        from ablate.run.ledger.postgresql import visible_address
-
-        ledger = visible_address(team.ledger)
-    words = ["ablate", "run", str(spec)]
-    words += [word for name in workloads or () for word in ("--workload", name)]
-    given = {
-        "--blocks": (blocks, None),
-        "--runs": (runs, RUNS),
-        "--reports": (reports, REPORTS),
-        "--device": (team.device, None),
-        "--ledger": (ledger, None),
-        "--workers": (team.number, "1"),
-        "--executor": (team.executor, "local"),
-        "--tracking-uri": (visible_uri(team.tracking_uri) if team.tracking_uri else None, None),
-    }
-    words += [word for option in team.options for word in ("--executor-option", option)]
-    words += [word for name, (value, usual) in given.items() if value != usual for word in (name, str(value))]
-    return shlex.join(words)

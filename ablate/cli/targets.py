@@ -153,16 +153,14 @@ def _large_pairs(loaded: LoadedStudy) -> list[str] | None:
     if not trials:
         return None
     pairs = [
-        e for e in analyze_trials(loaded.study, loaded.design, trials).effects
-        if e.kind == "interaction" and e.response == "steady" and e.estimate is not None
-    ]  # fmt: skip
+        (result.name, effect.subject, effect.estimate.speedup)
+        for result in analyze_trials(loaded.study, loaded.design, trials).workloads
+        for effect in result.speed.of_kind("interaction")
+        if effect.estimate is not None
+    ]
     if not pairs:
         return None
-    return [
-        f"{e.workload} {e.subject} {100 * (e.estimate.speedup - 1):+.1f} %"
-        for e in pairs
-        if e.estimate is not None and abs(e.estimate.speedup - 1.0) > 0.02
-    ]
+    return [f"{name} {pair} {100 * (x - 1):+.1f} %" for name, pair, x in pairs if abs(x - 1.0) > 0.02]
 
 
 def _need_row(need: Need) -> tuple[object, ...]:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import typer
 
-from ablate.cli.loading import LoadedStudy, load_study
+from ablate.cli.loading import LoadedStudy, check_folder, load_study, write_options
 from ablate.cli.terminal import (
     REPORTS,
     RUNS,
@@ -28,10 +26,12 @@ from ablate.cli.terminal import (
     print_line,
 )
 from ablate.core.errors import UserError
+from ablate.run.options import RunOptions
 
 if TYPE_CHECKING:
+    from ablate.core.study import Study
     from ablate.run.devices import Device
-    from ablate.run.executors.executors import Workers
+    from ablate.run.executors.base import Workers
     from ablate.run.outcome import RunOutcome
 
 
@@ -55,16 +55,16 @@ def worker(
     from ablate.run.progress import PlainProgress
     from ablate.run.runner import run_study
 
-    loaded = first_look(load_study(spec, runs=runs, reports=REPORTS, blocks=blocks, workloads=workload, device=device))
+    options = RunOptions(workloads=tuple(workload or ()), device=device, restart_blocks=restart_blocks, ledger=ledger)
+    loaded = first_look(load_study(spec, options, runs=runs, reports=REPORTS, blocks=blocks))
+    check_folder(loaded.paths.root, "--runs")
     outcome = run_study(
         loaded.study,
         loaded.design,
         loaded.paths,
         PlainProgress(sys.stderr),
-        workloads=workload,
-        device=sit_down(loaded, device),
-        restart_blocks=restart_blocks,
-        ledger=ledger,
+        options,
+        device=reserve_device(loaded.study, options),
     )
     if as_json:
         print_json(outcome)
@@ -73,122 +73,117 @@ def worker(
     raise typer.Exit(outcome.exit_code)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Team:
-    """Who trains a study: this process and more of this host, or workers that an executor starts elsewhere.
+def check_options(loaded: LoadedStudy, options: RunOptions) -> None:
+    """Refuse what cannot be done with these options, before anything is printed or started.
 
-    Attributes:
-        spec: Spec of the study.
-        runs: Folder under which its records go.
-        workloads: Only these workloads; None = all.
-        device: Value of `--device`.
-        number: Value of `--workers`: a number, or `all` for one per GPU of this host.
-        executor: `local`: this process is one of the workers; otherwise it only looks on.
-        options: Values of `--executor-option`.
-        restart_blocks, ledger, tracking_uri: As given.
+    Raises:
+        UserError: a number, a name, an address or a folder that cannot be, or a package that is not installed.
     """
+    from ablate.run.executors.registry import find_executor
+    from ablate.run.ledger.open import find_address
+    from ablate.track.address import resolve_uri
 
-    spec: Path
-    runs: Path
-    workloads: Sequence[str] | None
-    device: str | None
-    number: str
-    executor: Literal["local", "submitit", "ray"]
-    options: Sequence[str]
-    restart_blocks: bool
-    ledger: str | None
-    tracking_uri: str | None
+    count_workers(loaded.study, options)
+    find_executor(options.executor)
+    resolve_uri(options.tracking_uri or loaded.study.tracking_uri)
+    if (address := find_address(loaded.study, options.ledger)) is not None:
+        from ablate.run.ledger.postgresql import parse_address
 
-    def train(self, loaded: LoadedStudy, *, retry_failed: bool, seat: Device | None) -> RunOutcome:
-        """Train what is missing; `seat` is the device of this process.
-
-        Raises:
-            UserError: as `run_study`, or a worker cannot be started.
-        """
-        from ablate.cli.pipeline import open_progress, train_study
-        from ablate.run.executors.coordinate import coordinate
-        from ablate.run.executors.executors import start_workers
-        from ablate.run.process.signals import stop_signals_interrupt, stop_signals_wait
-
-        number = self._number(loaded)
-        if self.executor != "local":
-            workers = self._workers(loaded, number)
-            with open_progress(loaded.study.name) as progress:
-                return coordinate(
-                    loaded.study,
-                    loaded.design,
-                    loaded.paths,
-                    progress,
-                    lambda: start_workers(self.executor, workers),
-                    retry_failed=retry_failed,
-                    workloads=self.workloads,
-                    ledger=self.ledger,
-                )
-        crew = None
-        with stop_signals_interrupt():
-            try:
-                if number > 1:
-                    with stop_signals_wait():  # until there is somebody to stop
-                        crew = start_workers("local", self._workers(loaded, number - 1))
-                outcome = train_study(
-                    loaded,
-                    self.workloads,
-                    retry_failed=retry_failed,
-                    tracking_uri=self.tracking_uri,
-                    device=seat,
-                    restart_blocks=self.restart_blocks,
-                    ledger=self.ledger,
-                )
-                if crew is not None and not outcome.interrupted:
-                    crew.wait()
-            finally:
-                if crew is not None:
-                    crew.stop()
-        for problem in crew.problems() if crew is not None and not outcome.interrupted else ():
-            print_error(problem)
-        return outcome
-
-    def _number(self, loaded: LoadedStudy) -> int:
-        from ablate.run.devices import find_devices
-
-        if self.number == "all" and self.executor == "local":
-            return max(1, len(find_devices(loaded.study.device)))
-        if not self.number.isdecimal() or not 1 <= int(self.number) <= 1000:
-            raise UserError(f"--workers {self.number}: give a number from 1, or all for one per GPU of this host")
-        return int(self.number)
-
-    def _workers(self, loaded: LoadedStudy, number: int) -> Workers:
-        from ablate.run.executors.executors import Workers, worker_command
-        from ablate.run.ledger.open import ADDRESS_VARIABLE, find_address
-
-        study = loaded.study
-        if self.ledger is not None:
-            os.environ[ADDRESS_VARIABLE] = self.ledger  # workers inherit it: a command line is there for all to read
-        pairs = [option.partition("=") for option in self.options]
-        if any(not equals for _, equals, _ in pairs):
-            raise UserError("--executor-option is written name=value, e.g. slurm_partition=gpu")
-        arguments = [str(self.spec.resolve()), "--runs", str(self.runs.resolve()), "--blocks", str(study.blocks)]
-        arguments += [word for name in self.workloads or () for word in ("--workload", name)]
-        arguments += ["--restart-blocks"] if self.restart_blocks else []
-        if self.executor != "local" or self.device in ("cpu", "cuda"):
-            arguments += ["--device", study.device]
-        return Workers(
-            command=worker_command(arguments),
-            number=number,
-            folder=loaded.paths.root / "workers",
-            device=study.device,
-            num_cpus=(study.num_threads or 1) + study.loader.num_workers,
-            shares_database=find_address(study, self.ledger) is not None,
-            options={name: value for name, _, value in pairs},
-        )
+        parse_address(address)
+    check_folder(loaded.paths.root, "--runs")
+    check_folder(loaded.paths.report, "--reports")
 
 
-def sit_down(loaded: LoadedStudy, wish: str | None) -> Device:
+def count_workers(study: Study, options: RunOptions) -> int:
+    """How many processes train.
+
+    Raises:
+        UserError: `--workers` is neither a number from 1 nor `all`.
+    """
+    from ablate.run.devices import find_devices
+
+    if options.workers == "all" and options.executor == "local":
+        return max(1, len(find_devices(study.device)))
+    if not options.workers.isdecimal() or not 1 <= int(options.workers) <= 1000:
+        raise UserError(f"--workers {options.workers}: give a number from 1, or all for one per GPU of this host")
+    return int(options.workers)
+
+
+def train(loaded: LoadedStudy, options: RunOptions, spec: Path, device: Device | None) -> RunOutcome:
+    """Train what is missing, here and by more workers of this host, or by workers that an executor starts elsewhere.
+
+    Args:
+        loaded: The study.
+        options: As `check_options` has let them pass.
+        spec: Its spec, for the workers.
+        device: Device of this process; None when it only looks on.
+
+    Raises:
+        UserError: as `run_study`, or a worker cannot be started.
+    """
+    from ablate.cli.pipeline import open_progress, train_study
+    from ablate.run.executors.coordinate import coordinate
+    from ablate.run.executors.registry import start_workers
+    from ablate.run.process.signals import stop_signals_interrupt, stop_signals_wait
+
+    number = count_workers(loaded.study, options)
+    if device is None:
+        workers = _workers(loaded, options, spec, number)
+        with open_progress(loaded.study.name) as progress:
+            return coordinate(
+                loaded.study,
+                loaded.design,
+                loaded.paths,
+                progress,
+                lambda: start_workers(options.executor, workers),
+                options,
+            )
+    pool = None
+    with stop_signals_interrupt():
+        try:
+            if number > 1:
+                with stop_signals_wait():  # until there is somebody to stop
+                    pool = start_workers("local", _workers(loaded, options, spec, number - 1))
+            outcome = train_study(loaded, options, device)
+            if pool is not None and not outcome.interrupted:
+                pool.wait()
+        finally:
+            if pool is not None:
+                pool.stop()
+    for problem in pool.problems() if pool is not None and not outcome.interrupted else ():
+        print_error(problem)
+    return outcome
+
+
+def _workers(loaded: LoadedStudy, options: RunOptions, spec: Path, number: int) -> Workers:
+    from ablate.run.executors.base import Workers, worker_command
+    from ablate.run.ledger.open import ADDRESS_VARIABLE, find_address
+
+    study = loaded.study
+    if options.ledger is not None:
+        os.environ[ADDRESS_VARIABLE] = options.ledger  # workers inherit it: a command line is there for all to read
+    same_kind = options.executor != "local" or options.device in ("cpu", "cuda")
+    theirs = RunOptions(
+        workloads=options.workloads, restart_blocks=options.restart_blocks, device=study.device if same_kind else None
+    )
+    words = write_options(theirs, runs=loaded.paths.root.parent, blocks=study.blocks)
+    return Workers(
+        command=worker_command([str(spec.resolve()), *words]),
+        number=number,
+        folder=loaded.paths.root / "workers",
+        device=study.device,
+        num_cpus=(study.num_threads or 1) + study.loader.num_workers,
+        shares_database=find_address(study, options.ledger) is not None,
+        options=options.executor_options,
+    )
+
+
+def reserve_device(study: Study, options: RunOptions) -> Device:
     """Take a device for this process, until it ends: the one asked for, else the first that has no worker."""
-    from ablate.run.devices import find_devices, take_seat
+    from ablate.run.devices import find_devices, reserve
 
-    device, seat = take_seat(find_devices(loaded.study.device), wish)
-    if seat is None:
+    device, reservation = reserve(find_devices(study.device), options.device)
+    if reservation is None:
         print_error(f"another worker of this machine uses {device.name}; taking turns")
     return device
 

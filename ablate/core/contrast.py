@@ -44,8 +44,9 @@ class Contrast:
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """A number that this design cannot identify, with the names of the cells it would need."""
+    """A number that this design cannot identify: the first of the cells that it would need, and how many more."""
 
     kind: ContrastKind
     subject: str
     missing: tuple[str, ...]
+    num_more: int = 0

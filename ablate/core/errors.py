@@ -1,5 +1,12 @@
 """A thing that went wrong -> one of three kinds of error: the user's, a trial's, stored data's."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+MOST_NAMES = 10
+
 
 class AblateError(Exception):
     """Base of every error that ablate raises on purpose; its text is one clear sentence for a person."""
@@ -23,3 +30,17 @@ class TrialError(AblateError):
 
 class StoredDataError(AblateError):
     """A file that ablate wrote earlier cannot be read: names the file and version; nothing is overwritten."""
+
+
+def did_you_mean(word: object, known: Iterable[str]) -> str:
+    """Return `; did you mean 'near'?` when a known name is near, else the known names if few, ready to append."""
+    names = list(known)
+    plain = {_plain(name): name for name in names}
+    near = get_close_matches(_plain(str(word)[:80]), plain, n=1, cutoff=0.6)
+    if near:
+        return f"; did you mean '{plain[near[0]]}'?"
+    return f"; known: {', '.join(names)}" if 0 < len(names) <= MOST_NAMES else ""
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "_")

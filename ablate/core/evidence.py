@@ -1,9 +1,60 @@
-"""What a trial collects beside times -> `Evidence`: graph breaks, compiles, recompiles with reasons, limit hits."""
+"""What a trial collects beside times -> `Evidence`: graph breaks, compiles, recompiles; and what each counter is."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counter:
+    """One number of the evidence.
+
+    Attributes:
+        title: Heading of its column.
+        unit: One of what it counts, e.g. `compilation` or `s`.
+        of: What that is done to or with, ready to append to the unit.
+        device_only: It costs time only where a device can stall, so on a CPU it says nothing about speed.
+        at_start: It is paid when a training starts, not in every epoch.
+        noisy: It is a time, so that a small difference means nothing.
+    """
+
+    title: str
+    unit: str
+    of: str = ""
+    device_only: bool = False
+    at_start: bool = False
+    noisy: bool = False
+
+
+COUNTERS: Mapping[str, Counter] = {
+    "compiles.forward": Counter(title="forward compiles", unit="compilation", of="of the forward", at_start=True),
+    "compiles.optimizer_step": Counter(
+        title="step compiles", unit="compilation", of="of the optimizer step", at_start=True
+    ),
+    "recompiles.forward": Counter(title="forward recompiles", unit="recompilation", of="of the forward", at_start=True),
+    "recompiles.optimizer_step": Counter(
+        title="step recompiles", unit="recompilation", of="of the optimizer step", at_start=True
+    ),
+    "graphs": Counter(title="graphs", unit="graph"),
+    # of the forward: torch breaks the optimizer step itself, on purpose
+    "graph_breaks": Counter(title="graph breaks", unit="graph break", of="of the forward"),
+    "limit_hits": Counter(title="recompile limits reached", unit="recompile limit", of="reached"),
+    "cudagraph_recordings": Counter(title="CUDA-graph recordings", unit="recording", of="of a CUDA graph"),
+    "cudagraph_skips": Counter(title="CUDA graphs skipped", unit="CUDA graph", of="skipped"),
+    # of the step as the cell runs it, compiled code included; and of the same step with nothing compiled
+    "syncs_per_step": Counter(title="syncs per step", unit="sync", of="per step", device_only=True),
+    "eager_syncs_per_step": Counter(title="syncs per eager step", unit="sync", of="per eager step", device_only=True),
+    "encoded_rows": Counter(title="encoded rows", unit="encoded row", of="of the first batch"),
+    # backward passes, which have no event, included
+    "compile_s": Counter(title="seconds compiling", unit="s", of="in the compiler", noisy=True),
+}
+
+
+def counter_of(name: str, extra: Mapping[str, Counter] = MappingProxyType({})) -> Counter:
+    """Look up what a counter is: one that an optimization brings, one of the table, or else its name is its title."""
+    return extra.get(name) or COUNTERS.get(name) or Counter(title=name.replace("_", " "), unit=name.replace("_", " "))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,12 +108,8 @@ class Evidence:
         events: Compilations in order.
         graph_breaks: Distinct breaks with counts.
         limit_hits: Recompile-limit hits in order.
-        counters: Numbers that expectations refer to. Keys: `compiles.forward`, `compiles.optimizer_step`,
-            `recompiles.forward`, `recompiles.optimizer_step`, `graphs`, `graph_breaks` (of the forward: torch breaks
-            the optimizer step itself, on purpose), `limit_hits`, `cudagraph_recordings`, `cudagraph_skips`,
-            `syncs_per_step` (of the step as the cell runs it, compiled code included), `eager_syncs_per_step` (the
-            same step with nothing compiled), `encoded_rows` (of the first batch), `compile_s` (backward passes, which
-            have no event, included). A key that was not measured is absent, never 0.
+        counters: Numbers that expectations refer to, by a name of `COUNTERS` or one that an optimization brings. What
+            was not measured is absent, never 0.
         sync_sources: `file:line` of calls that would stall a device -> count in the audited step.
         eager_sync_sources: The same with nothing compiled; what is here and not there vanished under the compiler.
         stages: Seconds per step by stage, from a profiled pass after the training (profiling itself costs time:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
+
+from ablate.core.errors import UserError, did_you_mean
 
 OffMeans = Literal["today", "guide"]
 SUPPORTS = "supports:"  # `supports:hetero-keys`: only where the workload supports it
@@ -83,11 +85,16 @@ class OptimizationInfo:
     source: str = ""
 
     def __post_init__(self) -> None:
-        for level in (self.on, *self.off.values(), *self.emulations):
-            if level not in self.levels:
-                raise ValueError(f"optimization {self.name}: level {level!r} is not one of {list(self.levels)}")
+        for what, words, known in (
+            ("level", (self.on, *self.off.values(), *self.emulations), self.levels),
+            ("requires", [r for r in self.requires if not r.startswith("supports:")], GENERAL_REASONS),
+            ("numerics", (self.numerics,), get_args(Numerics)),
+        ):
+            for word in words:
+                if word not in known:
+                    raise UserError(f"optimization {self.name}: {what} {word!r} is unknown{did_you_mean(word, known)}")
         if "today" not in self.off:
-            raise ValueError(f"optimization {self.name}: off needs at least the meaning 'today'")
+            raise UserError(f"optimization {self.name}: off needs at least the meaning 'today'")
 
     def off_level(self, meaning: OffMeans) -> str:
         """Return the off level under a meaning of off; `guide` falls back to `today` when it has no emulation."""

@@ -11,8 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ablate.core.cell import Purpose
+from ablate.core.cell import PlannedTrial, Purpose
 from ablate.core.evidence import Evidence
+from ablate.core.recipe import Recipe
+from ablate.core.serialize import to_dict
+from ablate.core.study import Study
 
 FORMAT = 2
 Status = Literal["completed", "failed", "timed-out", "killed", "non-finite"]
@@ -162,6 +165,56 @@ class TrialRecord:
     precision: Mapping[str, str] = field(default_factory=dict)
     parity: Parity | None = None
     margins: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def begin(
+        cls,
+        study: Study,
+        trial: PlannedTrial,
+        *,
+        started_at: str,
+        attempt: int = 1,
+        cache_state: CacheState = "not-compiled",
+        recipe: Recipe | None = None,
+    ) -> TrialRecord:
+        """Begin the record of a trial with all that is known before it trains; whoever ends it replaces the rest.
+
+        Args:
+            study: The study as the run stored it; its margins are those that the trial ran under.
+            trial: The planned trial.
+            started_at: When, in UTC, as ISO 8601.
+            attempt: 1 for the first attempt.
+            cache_state: State of the compile cache it starts with.
+            recipe: How the cell trains; None where the record is of no real training.
+        """
+        cell = trial.cell.cell
+        labels = {f.name: f.info.emulations.get(cell.levels.get(f.name, "")) for f in study.factors}
+        return cls(
+            identity=Identity(
+                study=study.name,
+                study_hash=study.hash,
+                key=trial.key,
+                workload=trial.workload,
+                execution=cell.execution,
+                levels=dict(cell.levels),
+                effective_key=trial.cell.effective_key,
+                arms=trial.cell.arms,
+                block=trial.block,
+                seed=trial.seed,
+                order=trial.order,
+                attempt=attempt,
+                purpose=trial.purpose,
+                workload_digest=study.workload(trial.workload).identity,
+            ),
+            status="failed",
+            started_at=started_at,
+            ended_at=started_at,
+            cache_state=cache_state,
+            recipe={} if recipe is None else to_dict(recipe),
+            expectations={f.name: to_dict(f.info.expectations) for f in study.factors},
+            emulations={name: label for name, label in labels.items() if label},
+            margins=study.margins_of(trial.workload),
+        )
 
     @property
     def completed(self) -> bool:

@@ -20,7 +20,8 @@ from ablate.core.cell import PlannedTrial
 from ablate.core.evidence import CompileEvent, Evidence
 from ablate.core.optimization import OffMeans
 from ablate.core.recipe import Recipe
-from ablate.core.record import CacheState
+from ablate.core.record import CacheState, TrialRecord
+from ablate.core.study import Study
 
 EXIT_DISK = 74  # EX_IOERR
 
@@ -54,6 +55,17 @@ class TrialRequest:
     git_commit: str | None = None
     worker: Mapping[str, str] = field(default_factory=dict)
     reference_folder: str | None = None
+
+    def begin_record(self, study: Study, started_at: str) -> TrialRecord:
+        """Begin the record of this trial, in the process that trains it or, where that left none, in its parent."""
+        return TrialRecord.begin(
+            study,
+            self.trial,
+            started_at=started_at,
+            attempt=self.attempt,
+            cache_state=self.cache_state,
+            recipe=self.recipe,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

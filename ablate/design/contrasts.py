@@ -149,15 +149,14 @@ def _game(lattice: Lattice, kind: ContrastKind, players: Mapping[str, Subset]) -
             yield lattice.contrast(kind, name, shapley_weights(coalitions, list(acting).index(name)))
         else:
             present = sum(1 for subset in lattice.compiled if _is_union(subset, coalitions))
-            yield Refusal(kind=kind, subject=name, missing=lattice.missing_of(_unions(coalitions), needed - present))
+            yield lattice.refusal(kind, name, _unions(coalitions), needed - present)
 
 
 def _interactions(lattice: Lattice) -> Iterator[Contrast | Refusal]:
     """Shapley interaction index of every pair of acting optimizations; one refusal when cells are missing."""
     players = [frozenset({name}) for name in lattice.acting]
     if not lattice.is_complete and len(players) > 1:
-        missing = lattice.missing_of(_unions(players), 2 ** len(players) - len(lattice.compiled))
-        yield Refusal(kind="interaction", subject="", missing=missing)
+        yield lattice.refusal("interaction", "", _unions(players), 2 ** len(players) - len(lattice.compiled))
         return
     for first, second in combinations(range(len(players)), 2):
         subject = JOINED.join((lattice.acting[first], lattice.acting[second]))

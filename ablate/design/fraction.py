@@ -25,10 +25,13 @@ ASSUMES = "no interaction of three or more optimizations"
 
 @dataclass(frozen=True, kw_only=True)
 class Alias:
-    """A column of the fraction: effects that it cannot tell apart, the shortest first."""
+    """A column of the fraction: two effects that it cannot tell apart, each by its optimizations, the shorter first."""
 
-    reported: str
+    reported: tuple[str, ...]
     together_with: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{JOINED.join(self.reported)} = {JOINED.join(self.together_with)}"
 
 
 def alias_table(names: Sequence[str]) -> tuple[Alias, ...]:
@@ -45,7 +48,7 @@ def alias_table(names: Sequence[str]) -> tuple[Alias, ...]:
     for word in words:
         if word not in seen:
             seen |= {word, every - word}
-            found.append(Alias(reported=_joined(word, names), together_with=(_joined(every - word, names),)))
+            found.append(Alias(reported=_in_order(word, names), together_with=_in_order(every - word, names)))
     return tuple(found)
 
 
@@ -72,17 +75,17 @@ def fraction_contrasts(lattice: Lattice, layers: Mapping[str, Subset]) -> Iterat
         else:
             yield lattice.inert("layer", layer, members)
     for alias in alias_table(names):
-        members = frozenset(alias.reported.split(JOINED))
-        if len(members) == 2:
-            yield _pair(lattice, half, alias, members)
+        if len(alias.reported) == 2:
+            yield _pair(lattice, half, alias)
     yield from _lack_of_fit(lattice, main)
 
 
-def _pair(lattice: Lattice, half: Sequence[Subset], alias: Alias, members: Subset) -> Contrast | Refusal:
+def _pair(lattice: Lattice, half: Sequence[Subset], alias: Alias) -> Contrast | Refusal:
     """A pair; with four optimizations only the sum of two pairs is known, and the subject says so."""
-    twins = [other for other in alias.together_with if len(other.split(JOINED)) == 2]
-    subject = ADDED.join([alias.reported, *twins])
-    return lattice.contrast("interaction", subject, column_weights(half, members, 4), assumes=ASSUMES)
+    pairs = [members for members in (alias.reported, alias.together_with) if len(members) == 2]
+    subject = ADDED.join(map(JOINED.join, pairs))
+    weights = column_weights(half, frozenset(alias.reported), 4)
+    return lattice.contrast("interaction", subject, weights, assumes=ASSUMES)
 
 
 def _lack_of_fit(lattice: Lattice, main: Mapping[str, Weights]) -> Iterator[Contrast | Refusal]:
@@ -94,5 +97,5 @@ def _lack_of_fit(lattice: Lattice, main: Mapping[str, Weights]) -> Iterator[Cont
         yield lattice.contrast("lack-of-fit", "", left)
 
 
-def _joined(word: Subset, names: Sequence[str]) -> str:
-    return JOINED.join(name for name in names if name in word)
+def _in_order(word: Subset, names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name for name in names if name in word)

@@ -70,7 +70,7 @@ class Lattice:
     @property
     def is_complete(self) -> bool:
         """Whether every on-off setting of the acting optimizations is measured."""
-        return len(self.compiled) == 2 ** len(self.active)
+        return len(self.compiled) == 1 << len(self.active)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -88,16 +88,16 @@ class Lattice:
             else:
                 by_key[key] = by_key.get(key, Fraction(0)) + weight
         if missing:
-            return Refusal(kind=kind, subject=subject, missing=shortened(iter(missing), len(missing)))
+            return _refusal(kind, subject, iter(missing), len(missing))
         return make_contrast(kind, subject, by_key, assumes=assumes)
 
     def inert(self, kind: ContrastKind, subject: str, members: Subset) -> Contrast:
         reasons = dict.fromkeys(self.why_inert[name] for name in self.names if name in members)
         return Contrast(kind=kind, subject=subject, why_inert="; ".join(reasons))
 
-    def missing_of(self, subsets: Iterator[Subset], count: int) -> tuple[str, ...]:
-        absent = (self.cell_name(s) for s in subsets if s not in self.compiled)
-        return shortened(absent, count)
+    def refusal(self, kind: ContrastKind, subject: str, needed: Iterator[Subset], count: int) -> Refusal:
+        """Refuse a number that lacks `count` of the cells it needs."""
+        return _refusal(kind, subject, (self.cell_name(s) for s in needed if s not in self.compiled), count)
 
     def cell_name(self, switched_on: Subset) -> str:
         """Name of a compiled cell as the report writes it, by the optimizations that are on and can act."""
@@ -148,6 +148,6 @@ def make_contrast(kind: ContrastKind, subject: str, weights: Mapping[str, Fracti
     return Contrast(kind=kind, subject=subject, weights=kept, why_inert=why_inert, assumes=assumes)
 
 
-def shortened(names: Iterator[str], count: int) -> tuple[str, ...]:
+def _refusal(kind: ContrastKind, subject: str, names: Iterator[str], count: int) -> Refusal:
     shown = tuple(islice(names, MISSING_NAMED))
-    return (*shown, f"and {count - len(shown)} more") if count > len(shown) else shown
+    return Refusal(kind=kind, subject=subject, missing=shown, num_more=count - len(shown))

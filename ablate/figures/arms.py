@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from ablate.analysis.results.study import ArmSummary, Response, Results
+from ablate.analysis.results.effects import Response
+from ablate.analysis.results.speed import ArmSummary
+from ablate.analysis.results.study import WorkloadResults
 from ablate.analysis.words.speed import RESPONSE_NAMES, format_factor
 from ablate.figures import style
 
@@ -42,16 +44,16 @@ class Info:
     panels: tuple[Panel, ...]
 
 
-def info(results: Results, workload: str) -> Info | None:
+def info(result: WorkloadResults) -> Info | None:
     """Collect the arms; None when nothing can be compared with eager."""
-    arms = [a for a in results.arms if a.workload == workload and a.versus_eager]
-    responses: tuple[Response, ...] = ("steady", results.horizon(workload))
+    arms = [a for a in result.speed.arms if a.versus_eager]
+    responses: tuple[Response, ...] = ("steady", result.speed.horizon)
     found = [
         Panel(title=RESPONSE_NAMES[r], rows=tuple(_row(a, r) for a in arms))
         for r in responses
         if any((effect := a.versus_eager.get(r)) is not None and effect.estimate for a in arms)
     ]
-    return Info(workload=workload, panels=tuple(found)) if found else None
+    return Info(workload=result.name, panels=tuple(found)) if found else None
 
 
 def panels(info: Info) -> int:

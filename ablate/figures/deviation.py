@@ -9,7 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from ablate.analysis.results.study import Deviation, Results
+from ablate.analysis.results.study import WorkloadResults
+from ablate.analysis.results.training import Deviation
 from ablate.analysis.statistics.envelope import FACTOR, FLOOR
 from ablate.figures import style
 
@@ -41,9 +42,9 @@ class Info:
     num_hidden: int
 
 
-def info(results: Results, workload: str) -> Info | None:
+def info(result: WorkloadResults) -> Info | None:
     """Choose full, naive, arms that leave the envelope and the next ones, at most seven."""
-    rows = [d for d in results.deviations if d.workload == workload and d.steps]
+    rows = [d for d in result.training.deviations if d.steps]
     if not rows:
         return None
     beyond = {d.arm for d in rows if d.first_step is not None}
@@ -52,7 +53,7 @@ def info(results: Results, workload: str) -> Info | None:
     windows = sorted({d.window for d in rows})[:MOST_WINDOWS]
     panels = [_panel(window, [d for d in rows if d.window == window], ranked[:MOST_ARMS]) for window in windows]
     return Info(
-        workload=workload,
+        workload=result.name,
         panels=tuple(panel for panel in panels if panel.curves),
         num_hidden=len(names) - len(ranked[:MOST_ARMS]),
     )
@@ -94,7 +95,7 @@ def draw(info: Info, axes: Sequence[Axes]) -> None:
         ax.set_yticklabels([])
     handles, labels = axes[0].get_legend_handles_labels()
     figure = axes[0].figure
-    figure.legend(handles, labels, loc="outside lower center", frameon=False, ncols=4, handlelength=1.2)  # type: ignore[union-attr]
+    figure.legend(handles, labels, loc="outside lower center", frameon=False, ncols=4, handlelength=1.2)
     if info.num_hidden:
         axes[0].text(0.0, -0.26, f"{info.num_hidden} more arms are in the tables", transform=axes[0].transAxes,
                      color=style.MUTED, fontsize=6.5)  # fmt: skip

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from ablate.analysis.results.study import Effect, Response, Results
+from ablate.analysis.results.effects import Effect, Response
+from ablate.analysis.results.study import WorkloadResults
 from ablate.analysis.words.speed import RESPONSE_NAMES, format_factor
 from ablate.figures import style
 
@@ -40,18 +41,15 @@ class Info:
     panels: tuple[Panel, ...]
 
 
-def info(results: Results, workload: str) -> Info | None:
+def info(result: WorkloadResults) -> Info | None:
     """Collect the pairs; None where the design identifies none."""
-    responses: tuple[Response, ...] = ("steady", results.horizon(workload))
+    responses: tuple[Response, ...] = ("steady", result.speed.horizon)
     panels = []
     for response in responses:
-        found = [
-            e for e in results.effects
-            if (e.workload, e.response, e.kind) == (workload, response, "interaction") and e.estimate
-        ]  # fmt: skip
+        found = [e for e in result.speed.of_kind("interaction", response) if e.estimate]
         if found:
             panels.append(Panel(title=RESPONSE_NAMES[response], pairs=tuple(map(_pair, found))))
-    return Info(workload=workload, panels=tuple(panels)) if panels else None
+    return Info(workload=result.name, panels=tuple(panels)) if panels else None
 
 
 def panels(info: Info) -> int:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from ablate.analysis.results.study import OrderRange, Response, Results
+from ablate.analysis.results.effects import OrderRange, Response
+from ablate.analysis.results.speed import Speed
+from ablate.analysis.results.study import WorkloadResults
 from ablate.analysis.words.speed import RESPONSE_NAMES, format_factor, format_interval
 from ablate.figures import style
 
@@ -32,16 +34,16 @@ class Info:
     panels: tuple[Panel, ...]
 
 
-def info(results: Results, workload: str) -> Info | None:
+def info(result: WorkloadResults) -> Info | None:
     """Collect the ranges; None where the design lacks cells of the lattice or one optimization acts alone."""
-    responses: tuple[Response, ...] = ("steady", results.horizon(workload))
+    responses: tuple[Response, ...] = ("steady", result.speed.horizon)
     panels = []
     for response in responses:
-        ranges = tuple(r for r in results.order_ranges if (r.workload, r.response) == (workload, response))
+        ranges = tuple(r for r in result.speed.order_ranges if r.response == response)
         if len(ranges) > 1:
-            shapley = tuple(_shapley(results, workload, response, r.optimization) for r in ranges)
+            shapley = tuple(_shapley(result.speed, response, r.optimization) for r in ranges)
             panels.append(Panel(title=RESPONSE_NAMES[response], ranges=ranges, shapley=shapley))
-    return Info(workload=workload, panels=tuple(panels)) if panels else None
+    return Info(workload=result.name, panels=tuple(panels)) if panels else None
 
 
 def panels(info: Info) -> int:
@@ -81,6 +83,6 @@ def describe(info: Info) -> str:
     return f"Ladder of {info.workload}. " + ". ".join(parts) + "."
 
 
-def _shapley(results: Results, workload: str, response: Response, name: str) -> float | None:
-    effect = results.effect(workload, response, "optimization", name)
+def _shapley(speed: Speed, response: Response, name: str) -> float | None:
+    effect = speed.effect(response, "optimization", name)
     return effect.estimate.speedup if effect and effect.estimate else None

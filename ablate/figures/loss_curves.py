@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from ablate.analysis.results.study import Curve, Results
+from ablate.analysis.results.study import WorkloadResults
+from ablate.analysis.results.training import Curve
 from ablate.figures import style
 
 TITLE = "Loss of the timed trials, and its distance from eager (dropout masks are not aligned here)"
@@ -28,15 +29,14 @@ class Info:
     margin: float | None = None
 
 
-def info(results: Results, workload: str) -> Info | None:
+def info(result: WorkloadResults) -> Info | None:
     """Choose eager, naive, full and the next arms of the design, at most eight."""
-    curves = [c for c in results.curves if c.workload == workload and style.finite(c.loss)]
+    curves = [c for c in result.training.curves if style.finite(c.loss)]
     ranked = sorted(curves, key=lambda c: FIRST.index(c.arm) if c.arm in FIRST else len(FIRST))
     shown = tuple(ranked[:MOST_ARMS])
     if not shown:
         return None
-    margin = results.study.margins_of(workload).get("loss")
-    return Info(workload=workload, curves=shown, num_hidden=len(curves) - len(shown), margin=margin)
+    return Info(workload=result.name, curves=shown, num_hidden=len(curves) - len(shown), margin=result.training.margin)
 
 
 def panels(info: Info) -> int:

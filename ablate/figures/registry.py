@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 
 from matplotlib.axes import Axes
 
-from ablate.analysis.results.study import Results
+from ablate.analysis.results.study import WorkloadResults
 
 
 class FigureModule(Protocol):
@@ -23,8 +23,8 @@ class FigureModule(Protocol):
     TITLE: str
     ORDER: int
 
-    def info(self, results: Results, workload: str) -> Any:
-        """Numbers of the figure, as a frozen dataclass; None when there is nothing to show."""
+    def info(self, result: WorkloadResults) -> Any:
+        """Numbers of the figure for one workload, as a frozen dataclass; None when there is nothing to show."""
 
     def panels(self, info: Any) -> int:
         """Number of axes side by side."""

@@ -47,16 +47,16 @@ def render(paths: StudyPaths, results: Results) -> dict[str, Path]:
     files: dict[str, Path] = {}
     rendered: list[RenderedFigure] = []
     for figure, module in figure_modules().items():
-        for index, choice in enumerate(results.study.workloads):
-            info = module.info(results, choice.name)
+        for index, result in enumerate(results.workloads):
+            info = module.info(result)
             if info is None:
                 continue
-            name = f"{figure}--{_slug(choice.name, index)}"
+            name = f"{figure}--{_slug(result.name, index)}"
             files[name] = folder / f"{name}.svg"
             files[name].write_bytes(draw_svg(module, info))
             rendered.append(
                 RenderedFigure(
-                    name=name, figure=figure, workload=choice.name, title=module.TITLE, alt=module.describe(info),
+                    name=name, figure=figure, workload=result.name, title=module.TITLE, alt=module.describe(info),
                     file=f"figures/{name}.svg",
                 )
             )  # fmt: skip
@@ -76,7 +76,7 @@ def draw_svg(module: FigureModule, info: Any) -> bytes:
         module.draw(info, list(axes))
         _lay_out(figure)
         stream = io.BytesIO()
-        canvas.print_svg(stream, metadata={"Date": None, "Creator": None})
+        canvas.print_svg(stream, metadata={"Date": None, "Creator": None})  # type: ignore[no-untyped-call]
     return stream.getvalue()
 
 

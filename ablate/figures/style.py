@@ -16,7 +16,7 @@ ROW_IN = 0.24
 LONGEST_LABEL = 34
 INK, GRID, MUTED = "#2b2b2b", "#e3e3e3", "#9a9a9a"
 FASTER, SLOWER, REFERENCE, GREYED = "#0173b2", "#d55e00", "#4d4d4d", "#d0d0d0"
-COLORS = tuple(sns.color_palette("colorblind").as_hex())
+COLORS: tuple[str, ...] = tuple(sns.color_palette("colorblind").as_hex())
 FACTOR_TICKS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 1.0, 1.02, 1.05,
                 1.1, 1.2, 1.35, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0)  # fmt: skip
 

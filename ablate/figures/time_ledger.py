@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from ablate.analysis.results.study import LedgerBar, Results
+from ablate.analysis.results.speed import LedgerBar
+from ablate.analysis.results.study import WorkloadResults
 from ablate.core.units import format_duration
 from ablate.figures import style
 
@@ -33,16 +34,16 @@ class Info:
     panels: tuple[Panel, ...]
 
 
-def info(results: Results, workload: str) -> Info | None:
+def info(result: WorkloadResults) -> Info | None:
     """Collect the bars; None when no trial of the workload has a horizon."""
     found = []
     for cache in ("cold", "warm"):
-        bars = tuple(b for b in results.ledger if b.workload == workload and b.cache == cache)
+        bars = tuple(b for b in result.speed.ledger if b.cache == cache)
         if bars:
             found.append(Panel(title=f"{cache} compile caches", bars=bars))
     if not found:
         return None
-    return Info(workload=workload, horizon_epochs=results.study.timing.horizon_epochs, panels=tuple(found))
+    return Info(workload=result.name, horizon_epochs=result.speed.horizon_epochs, panels=tuple(found))
 
 
 def panels(info: Info) -> int:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from ablate.analysis.results.study import Results, TrialRow
+from ablate.analysis.results.quality import TrialRow
+from ablate.analysis.results.study import WorkloadResults
 from ablate.figures import style
 
 TITLE = "Every trial"
@@ -47,10 +48,10 @@ class Info:
     num_hidden: int
 
 
-def info(results: Results, workload: str) -> Info | None:
+def info(result: WorkloadResults) -> Info | None:
     """Collect the trials of a workload in the order of the design; None when nothing was planned."""
-    trials = [t for t in results.trials if t.workload == workload]
-    arms = {a.effective_key: i for i, a in enumerate(a for a in results.arms if a.workload == workload)}
+    trials = result.quality.trials
+    arms = {a.effective_key: i for i, a in enumerate(result.speed.arms)}
     keys = sorted({t.effective_key: t for t in trials}.items(), key=lambda kt: (arms.get(kt[0], len(arms)), kt[1].name))
     if not keys:
         return None
@@ -59,15 +60,13 @@ def info(results: Results, workload: str) -> Info | None:
     steady = [_dot(rows, t, t.steady_s) for t in shown]
     horizon = [_dot(rows, t, t.horizon_s) for t in shown]
     return Info(
-        workload=workload,
+        workload=result.name,
         names=tuple(trial.name for _, trial in keys[:MOST_ROWS]),
         missing=tuple(sum(t.effective_key == key and t.missing for t in shown) for key in rows),
         blocks=tuple(sorted({t.block for t in trials})),
         panels=(
             Panel(title="steady epoch", dots=tuple(d for d in steady if d)),
-            Panel(
-                title=f"horizon of {results.study.timing.horizon_epochs} epochs", dots=tuple(d for d in horizon if d)
-            ),
+            Panel(title=f"horizon of {result.speed.horizon_epochs} epochs", dots=tuple(d for d in horizon if d)),
         ),
         num_hidden=max(len(keys) - MOST_ROWS, 0),
     )

@@ -9,7 +9,9 @@ from statistics import fmean
 
 from matplotlib.axes import Axes
 
-from ablate.analysis.results.study import Effect, Response, Results
+from ablate.analysis.results.effects import Effect, Response
+from ablate.analysis.results.speed import Speed
+from ablate.analysis.results.study import WorkloadResults
 from ablate.analysis.speed.effects import common_blocks
 from ablate.analysis.words.speed import RESPONSE_NAMES, format_factor
 from ablate.figures import style
@@ -26,7 +28,8 @@ class Step:
     Attributes:
         factor: Speed-up of this step alone.
         total: The bar is a standing point (eager, full), not a step.
-        greyed: Nothing is claimed for it (vacuous, inert or structural).
+        unclaimed: The evidence's verdict where nothing is claimed (vacuous, inert or structural), or empty.
+        emulated: Its off is an emulation.
     """
 
     name: str
@@ -36,7 +39,13 @@ class Step:
     low: float | None = None
     high: float | None = None
     total: bool = False
-    greyed: bool = False
+    unclaimed: str = ""
+    emulated: bool = False
+
+    @property
+    def label(self) -> str:
+        """The name, and what must be known beside it."""
+        return f"{self.name} ({self.unclaimed})" if self.unclaimed else f"{self.name}*" if self.emulated else self.name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +65,11 @@ class Info:
     panels: tuple[Panel, ...]
 
 
-def info(results: Results, workload: str) -> Info | None:
+def info(result: WorkloadResults) -> Info | None:
     """Stack the compile term and the Shapley values; None where the design cannot identify them."""
-    responses: tuple[Response, ...] = ("steady", results.horizon(workload))
-    panels = [panel for r in responses if (panel := _panel(results, workload, r)) is not None]
-    return Info(workload=workload, panels=tuple(panels)) if panels else None
+    responses: tuple[Response, ...] = ("steady", result.speed.horizon)
+    panels = [panel for r in responses if (panel := _panel(result.speed, r)) is not None]
+    return Info(workload=result.name, panels=tuple(panels)) if panels else None
 
 
 def panels(info: Info) -> int:
@@ -78,10 +87,10 @@ def draw(info: Info, axes: Sequence[Axes]) -> None:
         style.factor_axis(ax, edges)
         for row, step in enumerate(panel.steps):
             _draw_step(ax, row, step, panel.steps[row + 1].start if row + 1 < len(panel.steps) else None)
-        style.name_rows(ax, [s.name for s in panel.steps], greyed=[s.greyed for s in panel.steps], first=not index)
+        greyed = [bool(s.unclaimed) for s in panel.steps]
+        style.name_rows(ax, [s.label for s in panel.steps], greyed=greyed, first=not index)
         ax.set_title(panel.title)
-        starred = any(step.name.endswith("*") for step in panel.steps)
-        note = "; * off is an emulation" if starred else ""
+        note = "; * off is an emulation" if any(s.emulated and not s.unclaimed for s in panel.steps) else ""
         ax.set_xlabel(f"speed-up against eager ({_blocks(panel.num_blocks)}){note}")
         style.finish(ax)
 
@@ -89,42 +98,36 @@ def draw(info: Info, axes: Sequence[Axes]) -> None:
 def describe(info: Info) -> str:
     """Every step with its factor, in words."""
     parts = [
-        f"{panel.title}: " + ", ".join(f"{step.name} {format_factor(step.factor)}" for step in panel.steps)
+        f"{panel.title}: " + ", ".join(f"{step.label} {format_factor(step.factor)}" for step in panel.steps)
         for panel in info.panels
     ]
     return f"Waterfall of {info.workload}. " + ". ".join(parts) + "."
 
 
-def _panel(results: Results, workload: str, response: Response) -> Panel | None:
-    total = results.effect(workload, response, "total")
-    compiled = results.effect(workload, response, "compile")
-    parts = [
-        e for e in results.effects
-        if (e.workload, e.response) == (workload, response) and e.kind in ("optimization", "lack-of-fit")
-    ]  # fmt: skip
+def _panel(speed: Speed, response: Response) -> Panel | None:
+    total, compiled = speed.effect(response, "total"), speed.effect(response, "compile")
+    parts = [e for e in speed.effects if e.response == response and e.kind in ("optimization", "lack-of-fit")]
     if total is None or compiled is None or not parts or any(e.refused for e in (total, compiled, *parts)):
         return None
     blocks = common_blocks([total, compiled, *parts])
     if not blocks:
         return None
-    verdicts = {v.optimization: v.verdict for v in results.evidence if v.workload == workload}
-    emulated = {factor.name for factor in results.study.factors if factor.emulation}
     steps = [Step(name="eager", start=1.0, stop=1.0, factor=1.0, total=True)]
     level = 0.0
     for effect in parts if compiled.inert else (compiled, *parts):
         value, half = _mean(effect, blocks)
         name = effect.subject or ("lack of fit" if effect.kind == "lack-of-fit" else "naive compile")
-        verdict = verdicts.get(effect.subject, "")
-        greyed = verdict in UNCLAIMED
+        evidence = speed.verdict(effect.subject)
         steps.append(
             Step(
-                name=f"{name} ({verdict})" if greyed else f"{name}*" if name in emulated else name,
+                name=name,
                 start=math.exp(level),
                 stop=math.exp(level + value),
                 factor=math.exp(value),
                 low=None if half is None else math.exp(level + value - half),
                 high=None if half is None else math.exp(level + value + half),
-                greyed=greyed,
+                unclaimed=evidence.verdict if evidence and evidence.verdict in UNCLAIMED else "",
+                emulated=bool(evidence and evidence.emulation),
             )
         )
         level += value
@@ -163,7 +166,7 @@ def _draw_step(ax: Axes, row: int, step: Step, following: float | None) -> None:
         if step.stop != 1.0:
             ax.barh(row, step.stop - 1.0, left=1.0, height=0.5, color=style.REFERENCE, alpha=0.25, zorder=2)
     else:
-        fill, edge = (style.GREYED, style.MUTED) if step.greyed else (color, color)
+        fill, edge = (style.GREYED, style.MUTED) if step.unclaimed else (color, color)
         ax.barh(row, step.stop - step.start, left=step.start, height=0.58, color=fill, edgecolor=edge, linewidth=0.6,
                 zorder=3)  # fmt: skip
     if step.low is not None and step.high is not None:
@@ -175,5 +178,5 @@ def _draw_step(ax: Axes, row: int, step: Step, following: float | None) -> None:
     right = max(x for x in (step.start, step.stop, step.high) if x is not None)
     ax.annotate(
         format_factor(step.factor), (right, row), xytext=(4, 0), textcoords="offset points", va="center", fontsize=6.5,
-        color=style.MUTED if step.greyed else style.INK,
+        color=style.MUTED if step.unclaimed else style.INK,
     )  # fmt: skip

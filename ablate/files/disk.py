@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,13 +75,13 @@ def written_durably(path: Path) -> Iterator[BinaryIO]:
         path: Its name; what was there stays until the new content is on the disk. The folder is created.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        with os.fdopen(handle, "w+b") as stream:
+        with partial.open("x+b") as stream:  # not `tempfile`, whose files are for their owner only, whatever the umask
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(partial, path)
     except BaseException:
-        Path(partial).unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
         raise

@@ -9,7 +9,7 @@ from pathlib import Path
 
 PACKAGES = ("torch", "torch-geometric", "pytorch-frame", "relbench", "lightning", "torchmetrics", "numpy", "pandas",
             "optuna", "ablate-study")  # fmt: skip
-TRAINS = ("core", "files", "plugins", "records", "workloads", "optimizations", "train")  # what a trial runs
+READS = ("analysis", "track", "figures", "report", "cli")  # rooms that only read records; all others count as training
 PLUG_INS = ("ablate.optimizations", "ablate.workloads")  # groups of entry points
 EXTENSIONS = ("pyg-lib", "structured-data-models-relational-engine", "torch-scatter", "torch-sparse", "triton")
 
@@ -23,12 +23,14 @@ def installed_version(name: str) -> str | None:
 
 
 def training_code() -> str:
-    """Digest (12 hex digits) of the source files that a trial runs, so that edited code is another environment.
+    """Digest (12 hex digits) of the source that decides how a trial trains, so that edited code is another environment.
 
-    Of an installed plug-in these are its module and the version of its distribution.
+    That is all of ablate but the rooms that only read records. Of an installed plug-in it is its module and the version
+    of its distribution.
     """
     root = Path(__file__).parents[1]
-    files = {path.relative_to(root).as_posix(): path for folder in TRAINS for path in (root / folder).rglob("*.py")}
+    sources = {path.relative_to(root): path for path in root.rglob("*.py")}
+    files = {place.as_posix(): path for place, path in sources.items() if place.parts[0] not in READS}
     for entry in (entry for group in PLUG_INS for entry in entry_points(group=group)):
         found = importlib.util.find_spec(entry.module)
         if found is not None and found.origin is not None:

@@ -13,6 +13,8 @@ import importlib
 import importlib.util
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -71,15 +73,17 @@ def load_folder(package_name: str) -> dict[str, ModuleType]:
     """Import the modules of a package that assign a top-level `INFO`, by `INFO.name` in file-name order.
 
     Raises:
-        UserError: two modules have one name.
+        UserError: two modules have one name, or one is not valid Python or declares what cannot be.
     """
     spec = importlib.util.find_spec(package_name)
     folders = list(spec.submodule_search_locations or []) if spec else []
     modules: dict[str, ModuleType] = {}
     for path, root in sorted((path, top) for top in folders for path in Path(top).rglob("*.py")):
-        if not has_info(path.read_text(encoding="utf-8"), str(path)):
+        text = path.read_text(encoding="utf-8")
+        if "INFO" not in text or not has_info(text, str(path)):  # the first half spares parsing most files
             continue
-        module = importlib.import_module(".".join((package_name, *path.relative_to(root).with_suffix("").parts)))
+        with _named(str(path)):
+            module = importlib.import_module(".".join((package_name, *path.relative_to(root).with_suffix("").parts)))
         name = module.INFO.name
         if name in modules:
             raise UserError(f"{path} and {modules[name].__file__} are both called {name!r}; rename one of them")
@@ -97,8 +101,9 @@ def load_entry_points(group: str) -> dict[str, ModuleType]:
     for entry in entry_points(group=group):
         where = f"entry point {entry.value} of {entry.dist.name if entry.dist else 'an installed distribution'}"
         try:
-            module = entry.load()
-        except (ImportError, AttributeError) as error:
+            with _named(where):
+                module = entry.load()
+        except (ImportError, AttributeError, SyntaxError) as error:
             raise UserError(f"{where} cannot be loaded ({error}); repair or uninstall it") from error
         if not hasattr(getattr(module, "INFO", None), "name"):
             raise UserError(f"{where} has no INFO; it must name a module with a top-level INFO")
@@ -117,11 +122,7 @@ def load_file(path: Path) -> ModuleType:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise UserError(f"{path} cannot be read: {reason}; check the path in the spec") from error
-    try:
-        found = has_info(text, str(path))
-    except (SyntaxError, ValueError) as error:
-        raise UserError(f"{path} is not valid Python ({error}); correct it first") from error
-    if not found:
+    if not has_info(text, str(path)):
         raise UserError(f"{path} has no INFO; assign a top-level INFO as the built-in files do")
     return _execute(path)
 
@@ -138,14 +139,31 @@ def load_outside(kind: Kind, path: Path) -> ModuleType:
 
 
 def has_info(text: str, filename: str) -> bool:
-    """Tell from its text whether a module assigns `INFO` at the top level."""
-    if "INFO" not in text:
-        return False
-    for statement in ast.parse(text, filename).body:
+    """Tell from its text whether a module assigns `INFO` at the top level.
+
+    Raises:
+        UserError: it is not valid Python.
+    """
+    try:
+        tree = ast.parse(text, filename)
+    except (SyntaxError, ValueError) as error:
+        line, said = getattr(error, "lineno", None), getattr(error, "msg", error)
+        where = filename if line is None else f"{filename}:{line}"
+        raise UserError(f"{where}: not valid Python ({said}); correct it first") from error
+    for statement in tree.body:
         targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
         if any(isinstance(target, ast.Name) and target.id == "INFO" for target in targets):
             return True
     return False
+
+
+@contextmanager
+def _named(where: str) -> Iterator[None]:
+    """Name the file whose INFO declares what cannot be."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from error
 
 
 def _execute(path: Path) -> ModuleType:
@@ -162,7 +180,8 @@ def _execute(path: Path) -> ModuleType:
         del sys.modules[name]
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
         where = f"{path}:{lines[-1]}" if lines else str(path)
-        raise UserError(f"{where} fails when imported: {type(error).__name__}: {error}") from error
+        said = "" if isinstance(error, UserError) else f" fails when imported: {type(error).__name__}"
+        raise UserError(f"{where}{said}: {error}") from error
     return module
 
 

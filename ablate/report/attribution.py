@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from ablate.analysis.results.study import Effect, Response, Results, Sensitivity
+from ablate.analysis.results.effects import Response, Sensitivity
+from ablate.analysis.results.quality import RunOrder, Stability
+from ablate.analysis.results.speed import Speed
+from ablate.analysis.results.study import WorkloadResults
 from ablate.analysis.words.speed import RESPONSE_NAMES, format_factor, format_interval
+from ablate.core.contrast import ContrastKind
 from ablate.report.cells import EMPTY, TableCell, cell, percent, speedup_cell
 
 METHODS = ("Satterthwaite", "cluster bootstrap", "mean of epochs", "fastest epoch")
 Header = tuple[list[str], list[list[TableCell]]]
 
 
-def attribution_section(results: Results, workload: str, used: Sequence[Response]) -> dict[str, Any]:
+def attribution_section(result: WorkloadResults, used: Sequence[Response]) -> dict[str, Any]:
     """Work out headers and rows of every table (None where there is nothing to show), and the remarks."""
+    speed = result.speed
     return {
-        "pairs": _as_table(_pairs(results, workload, used)),
-        "orders": _as_table(_orders(results, workload, used)),
-        "levels": _as_table(_plain(results, workload, used, "level", "level")),
-        "sensitivity": _as_table(_sensitivity(results, workload)),
-        "assumes": next((e.assumes for e in results.effects if e.workload == workload and e.assumes), ""),
-        "fold_over": _fold_over(results, workload),
-        "run_order": _run_order(results, workload),
-        "precision": _precision(results, workload, used),
-        "stability": _stability(results, workload),
+        "pairs": _as_table(_pairs(speed, used)),
+        "orders": _as_table(_orders(speed, used)),
+        "levels": _as_table(_plain(speed, used, "level", "level")),
+        "sensitivity": _as_table(_sensitivity(speed)),
+        "assumes": next((e.assumes for e in speed.effects if e.assumes), ""),
+        "fold_over": _fold_over(speed),
+        "run_order": _run_order(result.quality.run_order),
+        "precision": _precision(speed, used),
+        "stability": _stability(result.quality.stability),
     }
 
 
@@ -32,31 +37,29 @@ def _as_table(found: Header | None) -> dict[str, Any] | None:
     return None if found is None else {"headers": found[0], "rows": found[1]}
 
 
-def _pairs(results: Results, workload: str, used: Sequence[Response]) -> Header | None:
-    found = _plain(results, workload, used, "interaction", "pair (exploratory)")
-    lack = _plain(results, workload, used, "lack-of-fit", "")
+def _pairs(speed: Speed, used: Sequence[Response]) -> Header | None:
+    found = _plain(speed, used, "interaction", "pair (exploratory)")
+    lack = _plain(speed, used, "lack-of-fit", "")
     if found is not None and lack is not None:
-        lack[1][0][0] = cell("lack of fit", "what the pairs leave unexplained", "strong")
-        found[1].extend(lack[1])
+        first = cell("lack of fit", "what the pairs leave unexplained", "strong")
+        found[1].extend([first, *row[1:]] for row in lack[1])
     return found
 
 
-def _plain(results: Results, workload: str, used: Sequence[Response], kind: str, header: str) -> Header | None:
+def _plain(speed: Speed, used: Sequence[Response], kind: ContrastKind, header: str) -> Header | None:
     """One row per subject of a kind that has no verdict of its own."""
-    effects = [e for e in results.effects if (e.workload, e.kind) == (workload, kind)]
-    subjects = dict.fromkeys(e.subject for e in effects if e.estimate is not None)
+    subjects = dict.fromkeys(e.subject for e in speed.effects if e.kind == kind and e.estimate is not None)
     if not subjects:
         return None
-    by_place: Mapping[tuple[str, str], Effect] = {(e.subject, e.response): e for e in effects}
     rows = [
-        [cell(subject, tone="strong"), *(speedup_cell(by_place.get((subject, r)), simultaneous=True) for r in used)]
+        [cell(subject, tone="strong"), *(speedup_cell(speed.effect(r, kind, subject), simultaneous=True) for r in used)]
         for subject in subjects
     ]
     return [header, *(RESPONSE_NAMES[r] for r in used)], rows
 
 
-def _orders(results: Results, workload: str, used: Sequence[Response]) -> Header | None:
-    ranges = {(r.optimization, r.response): r for r in results.order_ranges if r.workload == workload}
+def _orders(speed: Speed, used: Sequence[Response]) -> Header | None:
+    ranges = {(r.optimization, r.response): r for r in speed.order_ranges}
     names = dict.fromkeys(name for name, _ in ranges)
     if len(names) < 2:
         return None
@@ -77,17 +80,17 @@ def _orders(results: Results, workload: str, used: Sequence[Response]) -> Header
     return ["rung: guide's order, range over all", *(RESPONSE_NAMES[r] for r in used)], rows
 
 
-def _sensitivity(results: Results, workload: str) -> Header | None:
+def _sensitivity(speed: Speed) -> Header | None:
     """Steady time only: the primary interval beside the others."""
     rows = []
-    for effect in results.effects:
+    for effect in speed.effects:
         est = effect.estimate
-        if (effect.workload, effect.response) != (workload, "steady") or est is None or est.interval is None:
+        if effect.response != "steady" or est is None or est.interval is None:
             continue
         others = {
             s.method: s
-            for s in results.sensitivity
-            if (s.workload, s.response, s.kind, s.subject) == (workload, "steady", effect.kind, effect.subject)
+            for s in speed.sensitivity
+            if (s.response, s.kind, s.subject) == ("steady", effect.kind, effect.subject)
         }
         if others:
             rows.append(
@@ -107,32 +110,30 @@ def _other(item: Sensitivity | None) -> TableCell:
     return cell(f"{100 * (item.speedup - 1):+.1f}\u00a0%", small, "grey")
 
 
-def _fold_over(results: Results, workload: str) -> list[str]:
+def _fold_over(speed: Speed) -> list[str]:
     return [
         f"{RESPONSE_NAMES[f.response]}: {f.verdict}" + (f" ({'; '.join(f.reasons)})" if f.reasons else "")
-        for f in results.fold_over
-        if f.workload == workload
+        for f in speed.fold_over
     ]
 
 
-def _run_order(results: Results, workload: str) -> str:
-    for row in results.run_order:
-        if row.workload == workload and row.interval is not None:
-            low, high = (100 * (end - 1) for end in row.interval)
-            return (
-                f"Drift of the steady time from the first to the last trial of a block: {100 * (row.drift - 1):+.1f} % "
-                f"(95 % interval {low:+.1f} to {high:+.1f} %)"
-            )
-    return ""
+def _run_order(row: RunOrder | None) -> str:
+    if row is None or row.interval is None:
+        return ""
+    low, high = (100 * (end - 1) for end in row.interval)
+    return (
+        f"Drift of the steady time from the first to the last trial of a block: {100 * (row.drift - 1):+.1f} % "
+        f"(95 % interval {low:+.1f} to {high:+.1f} %)"
+    )
 
 
-def _precision(results: Results, workload: str, used: Sequence[Response]) -> str:
+def _precision(speed: Speed, used: Sequence[Response]) -> str:
     parts = []
-    for row in results.precision:
-        if row.workload == workload and row.response in used:
+    for row in speed.precision:
+        if row.response in used:
             needed = ", ".join(
-                f"±{100 * float(target):g} % takes {blocks or 'more than 400'}"
-                for target, blocks in row.blocks_needed.items()
+                f"±{100 * needed.half_width:g} % takes {needed.blocks or 'more than 400'}"
+                for needed in row.blocks_needed
             )
             parts.append(
                 f"{RESPONSE_NAMES[row.response]}: ±{100 * row.half_width:.1f} % with {row.num_blocks} blocks ({needed})"
@@ -140,8 +141,8 @@ def _precision(results: Results, workload: str, used: Sequence[Response]) -> str
     return "Widest simultaneous interval, and blocks for a narrower one. " + "; ".join(parts) if parts else ""
 
 
-def _stability(results: Results, workload: str) -> str:
-    rows = [s for s in results.stability if s.workload == workload and s.verdict != "too short"]
+def _stability(stability: Sequence[Stability]) -> str:
+    rows = [s for s in stability if s.verdict != "too short"]
     if not rows:
         return ""
     counts = {word: sum(s.verdict == word for s in rows) for word in ("flat", "settles", "no steady state")}

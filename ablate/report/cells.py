@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Literal, TypedDict
 
-from ablate.analysis.results.study import Effect, Estimate
+from ablate.analysis.results.effects import Effect
+from ablate.analysis.statistics.inference import Estimate
 from ablate.analysis.words.speed import format_factor, format_interval
 from ablate.core.units import format_duration, percent_from_log
 

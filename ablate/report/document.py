@@ -6,8 +6,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ablate.analysis.results.study import ArmSummary, Finding, Response, Results, TrialRow
+from ablate.analysis.results.effects import Response
+from ablate.analysis.results.quality import TrialRow
+from ablate.analysis.results.speed import ArmSummary, Speed
+from ablate.analysis.results.study import Results, WorkloadResults
 from ablate.analysis.words.speed import format_interval
+from ablate.core.contrast import ContrastKind
 from ablate.core.study import WorkloadChoice
 from ablate.report.cells import EMPTY, Table, TableCell, cell, number, seconds, speedup_cell, table
 from ablate.report.methods import methods, not_tested
@@ -38,21 +42,21 @@ def make_document(results: Results, figures: Sequence[Mapping[str, str]]) -> dic
     """
     study = results.study
     used = responses_used(results)
-    run = [choice for choice in study.workloads if choice.name in results.workloads_run]
+    run = results.workloads_run
     return {
         "title": study.name,
         "question": study.question,
         "facts": _facts(results),
-        "answers": [_answer(results, choice.name, used) for choice in run],
+        "answers": [_answer(result, used) for result in run],
         "answer_note": _answer_note(results),
         "claim_table": _claim_table(results, used),
         "claim_source": study.claim.source if study.claim else "",
         "workloads": [
-            workload_section(results, choice, used, [f for f in figures if f["workload"] == choice.name])
-            for choice in run
+            workload_section(study, result, used, [f for f in figures if f["workload"] == result.name])
+            for result in run
         ],
         "failed": _failed(results),
-        "findings": [_finding(finding) for finding in results.findings],
+        "findings": _findings(results),
         "not_tested": not_tested(results),
         "methods": methods(results),
         "environment": [[name, str(value)] for name, value in results.environment.items()],
@@ -65,7 +69,7 @@ def make_document(results: Results, figures: Sequence[Mapping[str, str]]) -> dic
 
 def responses_used(results: Results) -> tuple[Response, ...]:
     """The responses that any workload reports, in reading order."""
-    present = {effect.response for effect in results.effects}
+    present = {effect.response for result in results.workloads for effect in result.speed.effects}
     return tuple(response for response in SHORT if response in present)
 
 
@@ -76,8 +80,8 @@ def _data_of(choice: WorkloadChoice) -> str:
 
 def _facts(results: Results) -> list[list[str]]:
     study = results.study
-    done = sum(trial.completed for trial in results.trials)
-    planned = len({(t.workload, t.block, t.effective_key) for t in results.trials})
+    done = sum(trial.completed for result in results.workloads for trial in result.quality.trials)
+    planned = sum(len({(t.block, t.effective_key) for t in result.quality.trials}) for result in results.workloads)
     facts = [
         ["design", f"{study.design}, {results.num_cells} cells, {results.num_keys} measured per block"],
         ["trials", f"{done} of {planned} completed, {study.blocks} block{'s' if study.blocks != 1 else ''}"],
@@ -87,7 +91,7 @@ def _facts(results: Results) -> list[list[str]]:
                    f"horizon {study.timing.horizon_epochs} epochs"],
         ["off means", ", ".join(dict.fromkeys(f.off_means for f in study.factors)) or "-"],
     ]  # fmt: skip
-    waiting = [choice.name for choice in study.workloads if choice.name not in results.workloads_run]
+    waiting = [result.name for result in results.workloads if not result.has_run]
     if waiting:
         facts.append(["not run yet", ", ".join(waiting)])
     if study.profile:
@@ -95,34 +99,31 @@ def _facts(results: Results) -> list[list[str]]:
     return facts
 
 
-def _answer(results: Results, workload: str, used: Sequence[Response]) -> dict[str, Any]:
-    choice = next(c for c in results.study.workloads if c.name == workload)
-    arms = results.arms_of(workload)
-    rows = [_answer_row(results, workload, mode, arms[mode], used) for mode in MODES if mode in arms]
+def _answer(result: WorkloadResults, used: Sequence[Response]) -> dict[str, Any]:
+    arms = result.speed.named_arms
+    rows = [_answer_row(result.speed, mode, arms[mode], used) for mode in MODES if mode in arms]
     headers = ["mode"]
     for response in used:
         headers += [SHORT[response], "speed-up vs eager"]
-    metric = next((a.metric_unit or a.metric_name for a in arms.values() if a.metric is not None), choice.info.metric)
-    headline = next((h.sentences for h in results.headlines if h.workload == workload), ())
+    metric = next((a.metric_unit or a.metric_name for a in arms.values() if a.metric is not None), result.metric)
     return {
-        "workload": workload,
-        "title": choice.info.title,
+        "workload": result.name,
+        "title": result.title,
         "table": table([*headers, metric], rows),
-        "sentences": list(headline),
+        "sentences": list(result.headline),
     }
 
 
-def _answer_row(
-    results: Results, workload: str, mode: str, arm: ArmSummary, used: Sequence[Response]
-) -> list[TableCell]:
-    kind = {"naive": "compile", "full": "total"}.get(mode)
+def _answer_row(speed: Speed, mode: str, arm: ArmSummary, used: Sequence[Response]) -> list[TableCell]:
+    kinds: Mapping[str, ContrastKind] = {"naive": "compile", "full": "total"}
+    kind = kinds.get(mode)
     row = [cell(mode, "; ".join(arm.flags), "strong")]
     for response in used:
         row.append(cell(seconds(getattr(arm, TIME_FIELDS[response]))))
         if kind is None:
             row.append(cell("1", "reference", "grey"))
         else:
-            row.append(speedup_cell(results.effect(workload, response, kind)))  # type: ignore[arg-type]
+            row.append(speedup_cell(speed.effect(response, kind)))
     row.append(cell(number(arm.metric)) if arm.metric is not None else EMPTY)
     return row
 
@@ -145,14 +146,12 @@ def _answer_note(results: Results) -> str:
 
 
 def _claim_table(results: Results, used: Sequence[Response]) -> Table | None:
-    if not results.claims:
-        return None
     rows = []
-    for workload in dict.fromkeys(c.workload for c in results.claims):
-        for reading in dict.fromkeys(c.reading for c in results.claims):
-            found = {c.response: c for c in results.claims if (c.workload, c.reading) == (workload, reading)}
+    for result in results.workloads:
+        for reading in dict.fromkeys(c.reading for c in result.speed.claims):
+            found = {c.response: c for c in result.speed.claims if c.reading == reading}
             first = next(iter(found.values()))
-            row = [cell(workload), cell(reading, format_interval((first.low, first.high)))]
+            row = [cell(result.name), cell(reading, format_interval((first.low, first.high)))]
             for response in used:
                 claim = found.get(response)
                 if claim is None:
@@ -162,36 +161,45 @@ def _claim_table(results: Results, used: Sequence[Response]) -> Table | None:
                     place = f"{claim.place} the range" if claim.place else ""
                     row.append(cell(claim.verdict, place, tone))  # type: ignore[arg-type]
             rows.append(row)
-    return table(["task", "claim", *(SHORT[r] for r in used)], rows)
+    return table(["task", "claim", *(SHORT[r] for r in used)], rows) if rows else None
 
 
 def _failed(results: Results) -> Table | None:
-    rows = [_failed_row(trial) for trial in results.trials if not trial.completed and not trial.not_run]
+    rows = [
+        _failed_row(result.name, trial)
+        for result in results.workloads
+        for trial in result.quality.trials
+        if not trial.completed and not trial.not_run
+    ]
     return table(["task", "cell", "block", "status", "reason"], rows) if rows else None
 
 
-def _failed_row(trial: TrialRow) -> list[TableCell]:
+def _failed_row(workload: str, trial: TrialRow) -> list[TableCell]:
     status = trial.status + (f" (attempt {trial.attempt})" if trial.attempt > 1 or trial.superseded else "")
     followed = "a later attempt follows" if trial.superseded else ""
-    texts = [trial.workload, trial.name, str(trial.block)]
+    texts = [workload, trial.name, str(trial.block)]
     return [*map(cell, texts), cell(status, followed, "bad"), cell(trial.reason)]
 
 
-def _finding(finding: Finding) -> dict[str, str]:
-    return {"kind": finding.kind, "workload": finding.workload, "text": finding.text}
+def _findings(results: Results) -> list[dict[str, str]]:
+    every = [("", finding) for finding in results.findings]
+    every += [(result.name, finding) for result in results.workloads for finding in result.quality.findings]
+    return [{"kind": finding.kind, "workload": workload, "text": finding.text} for workload, finding in every]
 
 
 def _data_rows(results: Results) -> list[list[str]]:
     rows = []
-    for workload, stamp in results.data.items():
-        streams = ", ".join(f"block {block} {value[:12]}" for block, value in stamp["streams"].items())
-        rows.append([workload, f"{stamp['dataset']}, digest {stamp['dataset_digest'][:12]}; batch streams: {streams}"])
+    for result in (result for result in results.workloads if result.data):
+        dataset, digest = result.data["dataset"], result.data["dataset_digest"][:12]
+        streams = ", ".join(f"block {block} {value[:12]}" for block, value in result.data["streams"].items())
+        rows.append([result.name, f"{dataset}, digest {digest}; batch streams: {streams}"])
     return rows
 
 
 def _commands(results: Results) -> list[list[str]]:
     spec = shlex.quote(results.study.spec_path)
-    trial = shlex.quote(results.trials[0].slug) if results.trials else "TRIAL"
+    trials = [trial for result in results.workloads for trial in result.quality.trials]
+    trial = shlex.quote(trials[0].slug) if trials else "TRIAL"
     return [
         ["run everything, resume what is missing", f"ablate run {spec}"],
         ["cells, aliases, number of trials", f"ablate plan {spec}"],

@@ -69,7 +69,7 @@ def methods(results: Results) -> list[dict[str, str]]:
 def not_tested(results: Results) -> list[str]:
     """What a reader might expect here and will not find, with the reason."""
     study = results.study
-    found = [f"{u.workload}: {u.text}" for u in results.untested]
+    found = [f"{result.name}: {text}" for result in results.workloads for text in result.training.untested]
     if study.device == "cpu":
         found.append(
             "Anything that needs a GPU: CUDA graphs, kernels, device waits. This report says nothing about a GPU, and "

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ablate.analysis.results.study import Response, Results
-from ablate.analysis.words.speed import RESPONSE_NAMES
+from ablate.analysis.results.effects import Response
+from ablate.analysis.results.speed import Speed
+from ablate.analysis.results.study import WorkloadResults
+from ablate.analysis.words.speed import RESPONSE_NAMES, why_not_reported
 from ablate.core.contrast import ContrastKind
 
 KIND_WORDS: Mapping[ContrastKind, str] = {
@@ -23,34 +25,33 @@ KIND_WORDS: Mapping[ContrastKind, str] = {
     "eager-optimization": "in eager mode",
     "a/a": "noise floor from a second measurement of",
 }
-LACKS = "this design lacks "
 MOST_CELLS = 8
 
 
-def unidentified_numbers(results: Results, workload: str, used: Sequence[Response]) -> list[str]:
+def unidentified_numbers(speed: Speed, used: Sequence[Response]) -> list[str]:
     """What the design or missing trials leave open, one line per kind of number (and reason)."""
     lacking: dict[str, tuple[list[str], list[str]]] = {}
     others: dict[str, list[str]] = {}
-    for effect in results.effects:
-        if effect.workload != workload or effect.response not in used[:1] or not effect.refused:
+    for effect in speed.effects:
+        if effect.response not in used[:1] or not effect.refused:
             continue
         name = KIND_WORDS[effect.kind]
-        if effect.refused.startswith(LACKS):
+        if effect.lacks:
             subjects, cells = lacking.setdefault(name, ([], []))
             subjects.append(effect.subject)
-            cells += effect.refused.removeprefix(LACKS).split(", ")
+            cells += effect.lacks
         else:
-            others.setdefault(effect.refused, []).append(f"{name} {effect.subject}".strip())
+            others.setdefault(why_not_reported(effect), []).append(f"{name} {effect.subject}".strip())
     lines = [_lack(name, subjects, cells) for name, (subjects, cells) in lacking.items()]
     return lines + [f"{', '.join(names)}: {reason}" for reason, names in others.items()]
 
 
-def dropped_blocks(results: Results, workload: str, used: Sequence[Response]) -> list[str]:
+def dropped_blocks(result: WorkloadResults, used: Sequence[Response]) -> list[str]:
     """Numbers that rest on fewer blocks than the study has, grouped by the blocks they use."""
-    every = {trial.block for trial in results.trials if trial.workload == workload}
+    every = {trial.block for trial in result.quality.trials}
     groups: dict[tuple[str, tuple[int, ...]], list[str]] = {}
-    for effect in results.effects:
-        if effect.workload != workload or effect.estimate is None or not effect.dropped:
+    for effect in result.speed.effects:
+        if effect.estimate is None or not effect.dropped:
             continue
         if effect.response in used and len(effect.estimate.blocks) < len(every):
             key = RESPONSE_NAMES[effect.response], effect.estimate.blocks
@@ -63,7 +64,7 @@ def dropped_blocks(results: Results, workload: str, used: Sequence[Response]) ->
 
 
 def _lack(name: str, subjects: Sequence[str], cells: Sequence[str]) -> str:
-    needed = list(dict.fromkeys(cell for cell in cells if not cell.startswith("and ")))
+    needed = list(dict.fromkeys(cells))
     text = ", ".join(needed[:MOST_CELLS]) + (" and more" if len(needed) > MOST_CELLS else "")
     what = f"{name} {', '.join(s for s in subjects if s)}".strip()
     return f"{what}: this design has no cell {text}"

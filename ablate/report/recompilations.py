@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from ablate.analysis.results.study import Results
-from ablate.analysis.speed.recompilations import Recompilation
+from ablate.analysis.results.speed import Recompilation, Speed
 from ablate.report.cells import TableCell, cell
 
 MOST_ROWS = 12
 LONGEST_GUARD = 150
 
 
-def recompilation_rows(results: Results, workload: str) -> tuple[list[str], list[list[TableCell]]] | None:
+def recompilation_rows(speed: Speed) -> tuple[list[str], list[list[TableCell]]] | None:
     """Headers and rows, the earliest first; None where nothing was compiled again.
 
     The same guard of one cell and function is one row, with its first batch and the seeds that met it.
     """
     groups: dict[tuple[str, str, str], list[Recompilation]] = {}
-    for found in results.recompilations:
-        if found.workload == workload:
-            groups.setdefault((found.name, found.function, _guard(found)), []).append(found)
+    for found in speed.recompilations:
+        groups.setdefault((found.name, found.function, _guard(found)), []).append(found)
     if not groups:
         return None
     ordered = sorted(groups.items(), key=lambda item: (item[1][0].step, item[0]))

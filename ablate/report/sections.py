@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ablate.analysis.results.study import ArmSummary, Effect, EvidenceVerdict, Response, Results
+from ablate.analysis.results.effects import Response
+from ablate.analysis.results.speed import ArmSummary, EvidenceVerdict, Speed
+from ablate.analysis.results.study import WorkloadResults
 from ablate.analysis.words.speed import RESPONSE_NAMES, saved_compilations
 from ablate.core.contrast import ContrastKind
-from ablate.core.study import WorkloadChoice
+from ablate.core.evidence import COUNTERS, counter_of
+from ablate.core.study import Study
 from ablate.design.contrasts import layers_of
 from ablate.report.attribution import attribution_section
 from ablate.report.cells import EMPTY, Table, TableCell, Tone, cell, count, seconds, speedup_cell, table
@@ -24,18 +27,13 @@ SECONDARY: Mapping[ContrastKind, str] = {
     "ladder": "ladder (the guide's order)",
     "eager-optimization": "in eager mode (eager against eager with it)",
 }
-COUNTERS = (
-    ("compiles.forward", "forward compiles"),
-    ("compiles.optimizer_step", "step compiles"),
-    ("graphs", "graphs"),
-    ("graph_breaks", "graph breaks"),
-    ("cudagraph_recordings", "CUDA-graph recordings"),
-    ("syncs_per_step", "syncs per step"),
-)
+SHOWN = (
+    "compiles.forward", "compiles.optimizer_step", "graphs", "graph_breaks", "cudagraph_recordings", "syncs_per_step"
+)  # fmt: skip
 
 
 def workload_section(
-    results: Results, choice: WorkloadChoice, used: Sequence[Response], figures: Sequence[Mapping[str, str]]
+    study: Study, result: WorkloadResults, used: Sequence[Response], figures: Sequence[Mapping[str, str]]
 ) -> dict[str, Any]:
     """Work out the part of the report about one workload.
 
@@ -43,38 +41,38 @@ def workload_section(
         used: The responses that the report has columns for.
         figures: Rendered figures of this workload.
     """
-    name = choice.name
+    speed = result.speed
     return {
-        "workload": name,
-        "title": choice.info.title,
+        "workload": result.name,
+        "title": result.title,
         "figures": {figure["figure"]: dict(figure) for figure in figures},
-        "attribution": _attribution(results, name, used),
-        "layers": _layers(results, name, used),
-        "beside": attribution_section(results, name, used),
-        "secondary": _secondary(results, name, used),
-        "unidentified": unidentified_numbers(results, name, used),
-        "noise": _noise(results, name, used),
-        "identity": _identity(results, name),
-        "evidence": _evidence(results, name),
-        "compilations": _compilations(results, name),
-        "recompilations": _recompilations(results, name),
-        "saved": saved_compilations(results, name),
-        "training": training_section(results, name),
-        "dropped": dropped_blocks(results, name, used),
-        "flags": [f"{arm.arm}: {flag}" for arm in results.arms if arm.workload == name for flag in arm.flags],
+        "attribution": _attribution(study, speed, used),
+        "layers": _layers(study, speed, used),
+        "beside": attribution_section(result, used),
+        "secondary": _secondary(speed, used),
+        "unidentified": unidentified_numbers(speed, used),
+        "noise": _noise(speed, used),
+        "identity": _identity(speed),
+        "evidence": _evidence(speed),
+        "compilations": _compilations(speed),
+        "recompilations": _recompilations(speed),
+        "saved": saved_compilations(speed),
+        "training": training_section(result),
+        "dropped": dropped_blocks(result, used),
+        "flags": [f"{arm.arm}: {flag}" for arm in speed.arms for flag in arm.flags],
     }
 
 
-def _attribution(results: Results, workload: str, used: Sequence[Response]) -> Table | None:
+def _attribution(study: Study, speed: Speed, used: Sequence[Response]) -> Table | None:
     """Shapley values with their evidence; None where no optimization varies or none is identified."""
-    if not _measured(results, workload, "optimization", used):
+    if not _measured(speed, "optimization", used):
         return None
-    verdicts = _verdicts(results, workload)
+    verdicts = {v.optimization: v for v in speed.evidence}
     rows = [
         [cell("naive compile", "eager against naive", "strong"), EMPTY, EMPTY]
-        + [speedup_cell(results.effect(workload, r, "compile")) for r in used]
+        + [speedup_cell(speed.effect(r, "compile")) for r in used]
     ]
-    for factor in results.study.varying:
+    for factor in study.varying:
         verdict = verdicts.get(factor.name)
         greyed = verdict is not None and verdict.verdict in UNCLAIMED
         rows.append(
@@ -83,34 +81,32 @@ def _attribution(results: Results, workload: str, used: Sequence[Response]) -> T
                 cell(factor.info.layer, tone="grey" if greyed else ""),
                 _verdict_cell(verdict),
                 *(
-                    speedup_cell(
-                        results.effect(workload, r, "optimization", factor.name), simultaneous=True, greyed=greyed
-                    )
+                    speedup_cell(speed.effect(r, "optimization", factor.name), simultaneous=True, greyed=greyed)
                     for r in used
                 ),
             ]
         )
     rows.append(
         [cell("full", "eager against full", "strong"), EMPTY, EMPTY]
-        + [speedup_cell(results.effect(workload, r, "total")) for r in used]
+        + [speedup_cell(speed.effect(r, "total")) for r in used]
     )
     return table(["step", "layer", "did it bite?", *(RESPONSE_NAMES[r] for r in used)], rows)
 
 
-def _layers(results: Results, workload: str, used: Sequence[Response]) -> Table | None:
-    if not _measured(results, workload, "layer", used):
+def _layers(study: Study, speed: Speed, used: Sequence[Response]) -> Table | None:
+    if not _measured(speed, "layer", used):
         return None
-    verdicts = _verdicts(results, workload)
+    verdicts = {v.optimization: v for v in speed.evidence}
     rows = []
-    for layer, members in layers_of(results.study.varying).items():
+    for layer, members in layers_of(study.varying).items():
         words = [verdicts[m].verdict for m in members if m in verdicts]
         greyed = bool(words) and all(word in UNCLAIMED for word in words)
         rows.append(
             [
-                cell(layer, ", ".join(f.name for f in results.study.varying if f.name in members),
+                cell(layer, ", ".join(f.name for f in study.varying if f.name in members),
                      "grey" if greyed else "strong"),
                 *(
-                    speedup_cell(results.effect(workload, r, "layer", layer), simultaneous=True, greyed=greyed)
+                    speedup_cell(speed.effect(r, "layer", layer), simultaneous=True, greyed=greyed)
                     for r in used
                 ),
             ]
@@ -118,24 +114,22 @@ def _layers(results: Results, workload: str, used: Sequence[Response]) -> Table 
     return table(["layer", *(RESPONSE_NAMES[r] for r in used)], rows) if rows else None
 
 
-def _secondary(results: Results, workload: str, used: Sequence[Response]) -> list[dict[str, Any]]:
-    verdicts = _verdicts(results, workload)
+def _secondary(speed: Speed, used: Sequence[Response]) -> list[dict[str, Any]]:
+    verdicts = {v.optimization: v for v in speed.evidence}
     found = []
     for kind, title in SECONDARY.items():
-        if not _measured(results, workload, kind, used):
+        if not _measured(speed, kind, used):
             continue
         subjects = [
-            name for name in dict.fromkeys(e.subject for e in _of_kind(results, workload, kind))
-            if any((e := results.effect(workload, r, kind, name)) and not e.refused for r in used)
+            name for name in dict.fromkeys(e.subject for e in speed.of_kind(kind))
+            if any((e := speed.effect(r, kind, name)) and not e.refused for r in used)
         ]  # fmt: skip
         rows = []
         for name in subjects:
             verdict = verdicts.get(name)
             greyed = verdict is not None and verdict.verdict in UNCLAIMED
-            cells = [
-                speedup_cell(results.effect(workload, r, kind, name), simultaneous=True, greyed=greyed) for r in used
-            ]
-            rows.append([cell(name, _emulation(results, name), "grey" if greyed else "strong"),
+            cells = [speedup_cell(speed.effect(r, kind, name), simultaneous=True, greyed=greyed) for r in used]
+            rows.append([cell(name, verdict.emulation if verdict else "", "grey" if greyed else "strong"),
                          _verdict_cell(verdict), *cells])  # fmt: skip
         if rows:
             found.append(
@@ -144,21 +138,17 @@ def _secondary(results: Results, workload: str, used: Sequence[Response]) -> lis
     return found
 
 
-def _measured(results: Results, workload: str, kind: ContrastKind, used: Sequence[Response]) -> bool:
+def _measured(speed: Speed, kind: ContrastKind, used: Sequence[Response]) -> bool:
     """Whether any number of this kind was measured."""
-    return any(
-        e.estimate is not None
-        for e in results.effects
-        if e.workload == workload and e.kind == kind and e.response in used
-    )
+    return any(e.estimate is not None for e in speed.effects if e.kind == kind and e.response in used)
 
 
-def _noise(results: Results, workload: str, used: Sequence[Response]) -> str:
+def _noise(speed: Speed, used: Sequence[Response]) -> str:
     """The A/A pair: what two measurements of one cell differ by."""
     parts = []
-    for effect in _of_kind(results, workload, "a/a"):
+    for effect in speed.of_kind("a/a"):
         for response in used:
-            pair = results.effect(workload, response, "a/a", effect.subject)
+            pair = speed.effect(response, "a/a", effect.subject)
             if pair is None or pair.estimate is None:
                 continue
             est = pair.estimate
@@ -170,8 +160,8 @@ def _noise(results: Results, workload: str, used: Sequence[Response]) -> str:
     return "; ".join(parts)
 
 
-def _identity(results: Results, workload: str) -> str:
-    residuals = [i.residual for i in results.identities if i.workload == workload]
+def _identity(speed: Speed) -> str:
+    residuals = [i.residual for i in speed.identities]
     if not residuals:
         return ""
     return (
@@ -180,12 +170,12 @@ def _identity(results: Results, workload: str) -> str:
     )
 
 
-def _evidence(results: Results, workload: str) -> Table | None:
+def _evidence(speed: Speed) -> Table | None:
     rows = []
-    for verdict in _verdicts(results, workload).values():
+    for verdict in speed.evidence:
         greyed = verdict.verdict in UNCLAIMED
         unmeasured = verdict.verdict in ("inert", "not measured")
-        why = verdict.reason if unmeasured else _emulation(results, verdict.optimization)
+        why = verdict.reason if unmeasured else verdict.emulation
         if verdict.jointly:
             why = "; ".join(filter(None, [why, "naive against full: the others are switched too"]))
         first = [cell(verdict.optimization, why, "grey" if greyed else "strong"), _verdict_cell(verdict, small=False)]
@@ -195,7 +185,7 @@ def _evidence(results: Results, workload: str) -> Table | None:
             rows.append(
                 [
                     *first,
-                    cell(f"{result.direction} {result.counter}", result.sentence, tone),
+                    cell(f"{result.direction} {counter_of(result.counter).title}", result.sentence, tone),
                     cell(count(result.off_mean), tone=tone),
                     cell(count(result.on_mean), tone=tone),
                     cell(pairs, tone=tone),
@@ -207,25 +197,26 @@ def _evidence(results: Results, workload: str) -> Table | None:
     return table(headers, rows) if rows else None
 
 
-def _recompilations(results: Results, workload: str) -> Table | None:
-    found = recompilation_rows(results, workload)
+def _recompilations(speed: Speed) -> Table | None:
+    found = recompilation_rows(speed)
     return table(*found) if found else None
 
 
-def _compilations(results: Results, workload: str) -> Table | None:
-    arms = [a for a in results.arms if a.workload == workload]
-    shown = [(key, title) for key, title in COUNTERS if any(key in a.counters for a in arms)]
+def _compilations(speed: Speed) -> Table | None:
+    arms = speed.arms
+    present = dict.fromkeys(name for arm in arms for name in arm.counters)
+    shown = [name for name in SHOWN if name in present] + [name for name in present if name not in COUNTERS]
     if not shown:
         return None
     cold, warm = (any(getattr(a, f"compile_{s}_s") is not None for a in arms) for s in ("cold", "warm"))
-    headers = ["arm", *(title for _, title in shown)]
+    headers = ["arm", *(counter_of(name).title for name in shown)]
     headers += ["compiling, cold"] * cold + ["compiling, warm"] * warm
     return table(headers, [_compilation_row(arm, shown, cold, warm) for arm in arms])
 
 
-def _compilation_row(arm: ArmSummary, shown: Sequence[tuple[str, str]], cold: bool, warm: bool) -> list[TableCell]:
+def _compilation_row(arm: ArmSummary, shown: Sequence[str], cold: bool, warm: bool) -> list[TableCell]:
     row = [cell(arm.label, "; ".join(arm.flags), "strong")]
-    row += [cell(count(arm.counters.get(key))) for key, _ in shown]
+    row += [cell(count(arm.counters.get(name))) for name in shown]
     row += [cell(seconds(arm.compile_cold_s))] * cold + [cell(seconds(arm.compile_warm_s))] * warm
     return row
 
@@ -235,16 +226,3 @@ def _verdict_cell(verdict: EvidenceVerdict | None, *, small: bool = True) -> Tab
         return EMPTY
     reason = verdict.reason if small and verdict.verdict in ("inert", "not measured") else ""
     return cell(verdict.verdict, reason, TONES.get(verdict.verdict, "grey"))
-
-
-def _verdicts(results: Results, workload: str) -> dict[str, EvidenceVerdict]:
-    return {v.optimization: v for v in results.evidence if v.workload == workload}
-
-
-def _emulation(results: Results, name: str) -> str:
-    return next((f.emulation or "" for f in results.study.factors if f.name == name), "")
-
-
-def _of_kind(results: Results, workload: str, kind: ContrastKind) -> list[Effect]:
-    """Effects of one kind in the steady response: one per subject."""
-    return [e for e in results.effects if (e.workload, e.response, e.kind) == (workload, "steady", kind)]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ablate.analysis.results.study import Agreement, ArmSummary, MarginRow, Results, TrainingVerdict
-from ablate.analysis.results.training import Side
-from ablate.analysis.words.training import ORDER, decided_by
+from ablate.analysis.results.speed import ArmSummary
+from ablate.analysis.results.study import WorkloadResults
+from ablate.analysis.results.training import Agreement, MarginRow, Side, Training, TrainingVerdict
+from ablate.analysis.words.training import ORDER, decided_by, margin_note
 from ablate.report.cells import EMPTY, Table, TableCell, Tone, cell, number, table
 
 TONES: Mapping[str, Tone] = {"equivalent": "good", "different": "bad", "different within margin": "strong"}
@@ -19,24 +20,26 @@ RULE = (
 )
 
 
-def training_section(results: Results, workload: str) -> dict[str, Any]:
+def training_section(result: WorkloadResults) -> dict[str, Any]:
     """Work out the tables and lists of the section; a table is None where there is nothing to show."""
-    verdicts = [v for v in results.training if v.workload == workload]
+    training = result.training
+    verdicts = training.verdicts
     return {
-        "arms": _verdicts(results, verdicts, "arm"),
-        "optimizations": _verdicts(results, verdicts, "optimization"),
+        "arms": _verdicts(training, "arm"),
+        "optimizations": _verdicts(training, "optimization"),
         "called_out": [f"{v.subject}: {v.called_out}" for v in verdicts if v.called_out],
-        "curves": _curves(results, workload),
-        "margins": _margins(results, workload),
-        "agreement": _agreement(results, workload),
-        "open": [u.text for u in results.untested if u.workload == workload],
+        "curves": _curves(result),
+        "margins": _margins(training),
+        "agreement": _agreement(training),
+        "open": list(training.untested),
         "gaps": _gaps(verdicts),
         "rule": RULE,
     }
 
 
-def _verdicts(results: Results, verdicts: Sequence[TrainingVerdict], side: Side) -> Table | None:
-    rows = sorted((v for v in verdicts if v.side == side), key=lambda v: _rank(results, v))
+def _verdicts(training: Training, side: Side) -> Table | None:
+    mine = [v for v in training.verdicts if v.side == side]
+    rows = sorted(mine, key=lambda v: _rank(v, many=len(mine) > MOST_ARMS))
     shown, hidden = rows[:MOST_ARMS], rows[MOST_ARMS:]
     if not rows:
         return None
@@ -44,16 +47,15 @@ def _verdicts(results: Results, verdicts: Sequence[TrainingVerdict], side: Side)
     lines = [_verdict_row(verdict) for verdict in shown]
     if side == "arm":
         headers.append("predictions")
-        lines = [[*line, _predictions(results, verdict)] for line, verdict in zip(lines, shown, strict=True)]
+        lines = [[*line, _predictions(training, verdict.subject)] for line, verdict in zip(lines, shown, strict=True)]
     if hidden:
         text = f"and {len(hidden)} more, none worse than {shown[-1].verdict}"
         lines.append([cell(text, "tables/training.csv", "grey"), *([cell("")] * (len(headers) - 1))])
     return table(headers, lines)
 
 
-def _rank(results: Results, verdict: TrainingVerdict) -> tuple[int, int]:
+def _rank(verdict: TrainingVerdict, *, many: bool) -> tuple[int, int]:
     """Named arms first in their order when there are few; the worst first where not all of them fit."""
-    many = sum(v.workload == verdict.workload and v.side == verdict.side for v in results.training) > MOST_ARMS
     return (ORDER.index(verdict.verdict) if many else 0), 0 if verdict.subject in ("naive", "full") else 1
 
 
@@ -70,9 +72,9 @@ def _verdict_row(verdict: TrainingVerdict) -> list[TableCell]:
     ]
 
 
-def _predictions(results: Results, verdict: TrainingVerdict) -> TableCell:
+def _predictions(training: Training, arm: str) -> TableCell:
     """How many predictions changed after the first parity window, or else after the whole training; the worst block."""
-    rows = [a for a in results.agreement if (a.workload, a.arm) == (verdict.workload, verdict.subject)]
+    rows = [a for a in training.agreement if a.arm == arm]
     if not rows:
         return EMPTY
     worst = max((a for a in rows if a.trials == rows[0].trials), key=lambda a: a.num_changed)
@@ -91,12 +93,9 @@ def _departure(verdict: TrainingVerdict) -> TableCell:
     return cell(f"{verdict.quantity or 'loss'}, step {step}", f"window {verdict.window}, block {verdict.block}")
 
 
-def _margins(results: Results, workload: str) -> Table | None:
+def _margins(training: Training) -> Table | None:
     """Tier 2 of full, naive and the optimizations; the other arms are in the tables."""
-    rows = [
-        m for m in results.margin_tests
-        if m.workload == workload and (m.side == "optimization" or m.subject in ("naive", "full"))
-    ]  # fmt: skip
+    rows = [m for m in training.margins if m.side == "optimization" or m.subject in ("naive", "full")]
     if not rows:
         return None
     headers = ["subject", "quantity", "difference", "margin", "verdict"]
@@ -114,16 +113,15 @@ def _margin_row(row: MarginRow) -> list[TableCell]:
         cell(row.quantity),
         cell("-" if row.difference is None else f"{row.difference:+.3g}", interval),
         cell("none" if row.margin is None else f"±{row.margin:g}", stated[row.stated]),
-        cell(row.verdict, row.note or blocks, TONES.get(row.verdict, "grey")),
+        cell(row.verdict, margin_note(row) or blocks, TONES.get(row.verdict, "grey")),
     ]
 
 
-def _agreement(results: Results, workload: str) -> Table | None:
+def _agreement(training: Training) -> Table | None:
     """Predictions of each arm, the worst block; eager's own reruns beside them."""
     groups: dict[tuple[str, str], list[Agreement]] = {}
-    for row in results.agreement:
-        if row.workload == workload:
-            groups.setdefault((row.trials, row.arm), []).append(row)
+    for row in training.agreement:
+        groups.setdefault((row.trials, row.arm), []).append(row)
     rows = [_agreement_row(max(found, key=lambda a: a.num_changed)) for found in groups.values()]
     headers = ["predictions of", "after", "changed", "largest difference", "mean difference", "overlap of top k"]
     return table(headers, rows[:MOST_ARMS]) if rows else None
@@ -150,15 +148,15 @@ def _gaps(verdicts: Sequence[TrainingVerdict]) -> list[str]:
     return [f"{', '.join(names)}: {gap}" for gap, names in subjects.items()]
 
 
-def _curves(results: Results, workload: str) -> Table | None:
+def _curves(result: WorkloadResults) -> Table | None:
     """Losses and metrics of the timed trials, with their distance from eager."""
-    arms = [a for a in results.arms if a.workload == workload and a.num_trials]
+    arms = [a for a in result.speed.arms if a.num_trials]
     headers = ["arm", "final loss", "validation metric", "largest relative deviation", "first beyond 1e-5"]
-    return table(headers, [_curve_row(results, arm) for arm in arms]) if arms else None
+    return table(headers, [_curve_row(result.training, arm) for arm in arms]) if arms else None
 
 
-def _curve_row(results: Results, arm: ArmSummary) -> list[TableCell]:
-    distances = [d for d in results.curve_distances if (d.workload, d.arm) == (arm.workload, arm.arm)]
+def _curve_row(training: Training, arm: ArmSummary) -> list[TableCell]:
+    distances = [d for d in training.distances if d.arm == arm.arm]
     largest = [d.max_deviation for d in distances if d.max_deviation is not None]
     beyond = [d.first_step_beyond for d in distances if d.first_step_beyond is not None]
     notes = "; ".join(dict.fromkeys(d.note for d in distances if d.note))

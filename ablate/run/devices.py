@@ -1,4 +1,4 @@
-"""The machine and a wish such as `cuda:1` -> the device of a worker, its seat and lock there, and its environment."""
+"""The machine and a wish such as `cuda:1` -> the device of a worker, reserved and locked, and its environment."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def kind_of_wish(wish: str | None) -> Literal["cpu", "cuda"] | None:
     raise UserError(f"--device {wish}: give auto, cpu, cuda, cuda:<n> or the UUID of a GPU (nvidia-smi -L lists them)")
 
 
-def take_seat(devices: tuple[Device, ...], wish: str | None) -> tuple[Device, FileLock | None]:
+def reserve(devices: tuple[Device, ...], wish: str | None) -> tuple[Device, FileLock | None]:
     """Choose a device: the one asked for, else the first without a worker, else the first.
 
     Args:
@@ -175,8 +175,8 @@ def take_seat(devices: tuple[Device, ...], wish: str | None) -> tuple[Device, Fi
         wish: Value of `--device`.
 
     Returns:
-        The device, and the seat, held until it is released or this process ends; None when another worker of this host
-        has that seat, so that the two take turns.
+        The device, and its reservation, held until it is released or this process ends; None when another worker of
+        this host has reserved it, so that the two take turns.
 
     Raises:
         UserError: there is no such device here, or the folder of the locks cannot be used.
@@ -187,14 +187,14 @@ def take_seat(devices: tuple[Device, ...], wish: str | None) -> tuple[Device, Fi
     for device in chosen:
         try:
             make_shared_folder(device.lock_path.parent)
-            seat = FileLock.try_acquire(device.lock_path.with_suffix(".seat"))
+            reservation = FileLock.try_acquire(device.lock_path.with_suffix(".worker"))
         except OSError as error:
             raise UserError(
                 f"cannot lock {device.name}: {error.strerror}: {error.filename}; set ABLATE_LOCKS to a folder that all "
                 "users of this machine share"
             ) from error
-        if seat is not None:
-            return device, seat
+        if reservation is not None:
+            return device, reservation
     return chosen[0], None
 
 

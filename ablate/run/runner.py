@@ -6,7 +6,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from ablate.design.recipes import Appliers, compose_recipes, for_parity
 from ablate.files.disk import explain_disk_errors
 from ablate.files.locks import FileLock
 from ablate.files.paths import StudyPaths
+from ablate.files.stopwatch import Stopwatch
 from ablate.plugins.digests import training_code
 from ablate.records.store import read_record, write_record
 from ablate.run.compile_cache import CompileCache, close_cache, open_cache
@@ -27,12 +28,12 @@ from ablate.run.devices import Device, describe_worker, pick_device
 from ablate.run.ledger.ledger import Claim, Foreign, Held, Ledger
 from ablate.run.ledger.lock_owner import describe_wait, end_overdue_orphan, make_holder
 from ablate.run.ledger.open import find_address, open_store
+from ablate.run.options import DEFAULTS, RunOptions
 from ablate.run.outcome import RunOutcome, summarize
 from ablate.run.plan.plan import select_parity, select_trials
 from ablate.run.plan.stored_study import store_plan
 from ablate.run.process.child import REQUEST_NAME, TRAIN_COMMAND, Launch, find_reference, run_child
 from ablate.run.process.environment import child_environment
-from ablate.run.process.missing_record import unfinished_record
 from ablate.run.process.prepare import prepare_data
 from ablate.run.process.signals import stop_signals_interrupt, stop_signals_wait
 from ablate.run.progress import Progress
@@ -45,15 +46,12 @@ def run_study(
     design: Design,
     paths: StudyPaths,
     progress: Progress,
+    options: RunOptions = DEFAULTS,
     *,
-    retry_failed: bool = False,
-    workloads: Sequence[str] | None = None,
     on_trial: OnTrial | None = None,
     command: Sequence[str] | None = None,
     appliers: Appliers | None = None,
     device: Device | None = None,
-    restart_blocks: bool = False,
-    ledger: str | None = None,
 ) -> RunOutcome:
     """Train every trial of the design that has no record yet, the parity trials after all timed ones.
 
@@ -64,14 +62,11 @@ def run_study(
         design: Cells and trials.
         paths: Where everything goes.
         progress: Where progress is shown.
-        retry_failed: Train trials again that ended without completing (once each, as a next attempt).
-        workloads: Only these workloads; None = all.
+        options: What the user asks of it; who else trains is not looked at.
         on_trial: Called with the record folder after each trial, e.g. to track it; it must not raise.
         command: Program that trains (`trial REQUEST.json` or `prepare STUDY.json` is added).
         appliers: `apply` of each optimization by name; None looks them up in the registry.
         device: Device to train on; None picks the one that the study asks for.
-        restart_blocks: Train unfinished blocks anew that were begun in another environment.
-        ledger: Address of the ledger; None as `find_address` says.
 
     Raises:
         UserError: changed study, no such device, optimizations that contradict each other, data that cannot be
@@ -79,7 +74,7 @@ def run_study(
         StoredDataError: the ledger or a record cannot be read.
     """
     started = time.monotonic()
-    wanted = (*select_trials(study, design, workloads), *select_parity(study, design, workloads))
+    wanted = (*select_trials(study, design, options.workloads), *select_parity(study, design, options.workloads))
     with explain_disk_errors(paths.root, " with --runs"), stop_signals_interrupt():
         store_plan(study, design, paths)
         device = device or pick_device(study.device)
@@ -94,9 +89,9 @@ def run_study(
             on_trial=on_trial or (lambda folder: None),
             git_commit=current_commit(Path.cwd()),
             worker=describe_worker(device, study),
-            ledger=find_address(study, ledger),
+            ledger=find_address(study, options.ledger),
         )
-        interrupted = runner.run(retry_failed, restart_blocks)
+        interrupted = runner.run(options)
         return summarize(paths, wanted, runner.trained, interrupted, time.monotonic() - started)
 
 
@@ -116,13 +111,13 @@ class _Runner:
     trained: list[PlannedTrial] = field(default_factory=list)
     _told: str = ""
 
-    def run(self, retry_failed: bool, restart_blocks: bool) -> bool:
+    def run(self, options: RunOptions) -> bool:
         """Train what is missing; True when the user interrupted."""
         store = open_store(self.study, self.paths, address=self.ledger, worker=self.worker)
         ledger = Ledger(self.study, self.paths, store=store, worker=self.worker)
         try:
-            ledger.enqueue(self.wanted, retry_failed=retry_failed, restart_blocks=restart_blocks)
-            if retry_failed and (blocks := ledger.not_retried(self.wanted)):
+            ledger.enqueue(self.wanted, retry_failed=options.retry_failed, restart_blocks=options.restart_blocks)
+            if options.retry_failed and (blocks := ledger.not_retried(self.wanted)):
                 self.progress.note(explain_not_retried(blocks))
             if self._num_ended(self.wanted) < len(self.wanted):
                 with self._device_lock() as lock:
@@ -186,7 +181,7 @@ class _Runner:
     def _refuse(self, ledger: Ledger, claim: Claim, folder: Path, reason: str) -> None:
         """Record a trial that cannot be trained as failed; `--retry-failed` tries it again."""
         request = self._request(claim, "not-compiled", folder, None)
-        record = unfinished_record(self.study, request, "failed", Failure(reason=reason))
+        record = replace(request.begin_record(self.study, Stopwatch().started_at), failure=Failure(reason=reason))
         write_record(folder, record)
         ledger.finish(claim, record)
         self._tell_start(claim.trial, request.cache_state)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ablate.core.errors import UserError
+from ablate.core.errors import UserError, did_you_mean
 from ablate.core.optimization import SUPPORTS, OffMeans, OptimizationInfo
 from ablate.core.study import LOOKS, Factor, WorkloadChoice
-from ablate.spec.errors import Fault, clean, did_you_mean
+from ablate.spec.errors import Fault, clean
 from ablate.spec.models import LoaderSection, OptimizationSection, SpecFile
 from ablate.spec.names import Names, file_digest
 from ablate.spec.profiles import DEVICES

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from ablate.core.errors import UserError
 
 MOST_SHOWN = 12
-MOST_NAMES = 10
 WIDTH = 100
 UNPRINTABLE = re.compile(r"[^\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 PASSWORD = re.compile(r"(?<=://)[^/@\s]*:[^@\s]*(?=@)|(?<=password=)[^&\s]+")  # in the address of a server
@@ -56,16 +54,6 @@ def render(faults: Sequence[Fault], *, path: str, source: str) -> str:
     return "\n".join(blocks)
 
 
-def did_you_mean(word: object, known: Iterable[str]) -> str:
-    """Return `; did you mean 'near'?` when a known name is near, else the known names if few, ready to append."""
-    names = list(known)
-    plain = {_plain(name): name for name in names}
-    near = get_close_matches(_plain(str(word)[:80]), plain, n=1, cutoff=0.6)
-    if near:
-        return f"; did you mean '{plain[near[0]]}'?"
-    return f"; known: {', '.join(names)}" if 0 < len(names) <= MOST_NAMES else ""
-
-
 def clean(text: str, limit: int = 60) -> str:
     """Make a piece of a spec safe to print: unprintable characters and passwords replaced, cut at `limit`."""
     safe = _without_passwords(UNPRINTABLE.sub("?", text))
@@ -75,10 +63,6 @@ def clean(text: str, limit: int = 60) -> str:
 def _without_passwords(text: str) -> str:
     """The same text, as long as before."""
     return PASSWORD.sub(lambda found: "*" * len(found[0]), text)
-
-
-def _plain(name: str) -> str:
-    return name.lower().replace("-", "_")
 
 
 def _in_reading_order(faults: Iterable[Fault]) -> list[Fault]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from ablate.core.cell import Execution
+from ablate.core.errors import did_you_mean
 from ablate.core.study import DesignKind, ExplicitCell, Factor
-from ablate.spec.errors import Fault, clean, did_you_mean
+from ablate.spec.errors import Fault, clean
 from ablate.spec.models import KINDS
 from ablate.spec.source import Path, Source
 

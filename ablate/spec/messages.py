@@ -8,7 +8,8 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from ablate.spec.errors import Fault, clean, did_you_mean
+from ablate.core.errors import did_you_mean
+from ablate.spec.errors import Fault, clean
 from ablate.spec.models import SpecFile
 from ablate.spec.source import Path, Source
 from ablate.spec.values import Section

@@ -6,7 +6,7 @@ import re
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, WithJsonSchema, field_validator, model_validator
-from pydantic.json_schema import JsonDict
+from pydantic.config import JsonDict
 
 from ablate.spec.values import Duration, Interval, Positive, Section, Text, Window
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar, cast
 
-from ablate.core.errors import UserError
+from ablate.core.errors import UserError, did_you_mean
 from ablate.core.optimization import OptimizationInfo
 from ablate.core.workload import WorkloadInfo
 from ablate.plugins.catalog import Catalog
-from ablate.spec.errors import clean, did_you_mean
+from ablate.spec.errors import clean
 
 Info = TypeVar("Info", OptimizationInfo, WorkloadInfo)
 ALLOWED = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_./-]{0,63}$")

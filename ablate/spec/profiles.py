@@ -6,7 +6,8 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from ablate.spec.errors import Fault, Position, clean, did_you_mean
+from ablate.core.errors import did_you_mean
+from ablate.spec.errors import Fault, Position, clean
 from ablate.spec.source import Path, Source
 
 DEVICES = ("cpu", "cuda")

@@ -197,7 +197,8 @@ class _Walker:
 def _integer(text: str) -> int:
     digits = text.replace("_", "")
     if len(digits) > LONGEST_NUMBER:
-        return -(10**LONGEST_NUMBER) if digits.startswith("-") else 10**LONGEST_NUMBER
+        largest: int = 10**LONGEST_NUMBER
+        return -largest if digits.startswith("-") else largest
     prefixed = digits.lstrip("+-")[:2].lower() in ("0x", "0o", "0b")
     return int(digits, 0) if prefixed else int(digits)
 

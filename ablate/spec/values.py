@@ -31,7 +31,9 @@ def parse_duration(value: Any) -> float:
 
 def parse_window(value: Any) -> int | str:
     """Read a restart window of the equivalence test: a step, `middle` or `end`."""
-    if value in ("middle", "end") or (type(value) is int and 0 <= value <= 10**9):
+    if isinstance(value, str) and value in ("middle", "end"):
+        return value
+    if type(value) is int and 0 <= value <= 10**9:
         return value
     raise ValueError("expected a step from 0, 'middle' or 'end'")
 

@@ -12,10 +12,10 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from pydantic import Field, ValidationError, create_model
 
-from ablate.core.errors import UserError
+from ablate.core.errors import UserError, did_you_mean
 from ablate.core.study import WorkloadChoice
 from ablate.spec.checks import are_as_written
-from ablate.spec.errors import Fault, clean, did_you_mean
+from ablate.spec.errors import Fault, clean
 from ablate.spec.messages import faults_of
 from ablate.spec.models import SpecFile
 from ablate.spec.names import Found, Names, file_digest

@@ -142,7 +142,7 @@ class Tracker:
                 self._report(f"sent {content.run_name} ({record.identity.workload}, {record.status})")
         if whole:
             try:
-                set_changed_tags(client, parent, training_tags(self._paths.results_json))
+                set_changed_tags(client, parent, training_tags(self._paths))
             except StoredDataError as error:
                 faults.append(str(error))
             self._kill_lost(client, known, mine)

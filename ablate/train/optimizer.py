@@ -104,7 +104,7 @@ def make_optimizer(
             extra.setdefault("capturable", True)
     if device.type != "cuda":
         extra = {name: value for name, value in extra.items() if name not in CUDA_ONLY}
-    optimizer = OPTIMIZERS[training.optimizer](parameters, lr=rate, **extra)  # type: ignore[arg-type]
+    optimizer = OPTIMIZERS[training.optimizer](parameters, lr=rate, **extra)
     if training.schedule == "constant":
         return optimizer, None
     scheduler = torch.optim.lr_scheduler.LambdaLR(

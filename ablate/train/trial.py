@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from ablate.core.errors import AblateError
-from ablate.core.record import Failure, Identity, Status, TrialRecord
+from ablate.core.record import Failure, Status, TrialRecord
 from ablate.core.request import TrialRequest
-from ablate.core.serialize import to_dict
 from ablate.core.study import Study
 from ablate.files.disk import find_disk_error
 from ablate.files.stopwatch import Stopwatch
@@ -23,8 +20,8 @@ from ablate.train.loop import summarize_times
 from ablate.train.observe.diagnostics import add_untimed
 from ablate.train.observe.environment import describe_environment, describe_precision, explain_failure, peak_memory
 from ablate.train.observe.machine import add_machine, look_around
-from ablate.train.parity.runs import predictions_columns
 from ablate.train.parity.trial import train_parity
+from ablate.train.parity.windows import predictions_columns
 from ablate.train.progress import ProgressPipe
 from ablate.train.session import Session, apply_settings, open_session
 from ablate.workloads.contract import Predicts
@@ -36,7 +33,7 @@ def execute_trial(request: TrialRequest) -> TrialRecord:
     progress = ProgressPipe(request.progress_fd)
     folder = Path(request.record_folder)
     watch = Stopwatch()
-    record = _blank_record(request, study, watch.started_at)
+    record = request.begin_record(study, watch.started_at)
     try:
         record = _train(request, study, progress, record, folder)
     except AblateError as error:
@@ -152,42 +149,6 @@ def _device(study: Study, request: TrialRequest) -> torch.device:
     if not torch.cuda.is_available():
         raise AblateError(f"the study wants a GPU, but torch {torch.__version__} sees none")
     return torch.device("cuda", request.device_index or 0)
-
-
-def _blank_record(request: TrialRequest, study: Study, now: str) -> TrialRecord:
-    trial = request.trial
-    designed = trial.cell
-    identity = Identity(
-        study=study.name,
-        study_hash=study.hash,
-        key=trial.key,
-        workload=trial.workload,
-        execution=designed.cell.execution,
-        levels=designed.cell.levels,
-        effective_key=designed.effective_key,
-        arms=designed.arms,
-        block=trial.block,
-        seed=trial.seed,
-        order=trial.order,
-        attempt=request.attempt,
-        purpose=trial.purpose,
-        workload_digest=study.workload(trial.workload).identity,
-    )
-    expectations: Mapping[str, Any] = {f.name: [to_dict(e) for e in f.info.expectations] for f in study.factors}
-    emulations = {
-        f.name: label for f in study.factors if (label := f.info.emulations.get(designed.cell.levels.get(f.name, "")))
-    }
-    return TrialRecord(
-        identity=identity,
-        status="failed",
-        started_at=now,
-        ended_at=now,
-        cache_state=request.cache_state,
-        recipe=to_dict(request.recipe),
-        expectations=expectations,
-        emulations=emulations,
-        margins=study.margins_of(trial.workload),
-    )
 
 
 def _failed(record: TrialRecord, reason: str, trace: str) -> TrialRecord:

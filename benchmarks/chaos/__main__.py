@@ -27,6 +27,7 @@ from typing import Any
 from ablate.cli.loading import load_study
 from ablate.files.paths import StudyPaths
 from ablate.run.ledger.open import find_address, open_store
+from ablate.run.options import RunOptions
 from ablate.track.sync import sync_study
 from benchmarks.chaos.checks import Check, check, check_mlflow, collect
 from benchmarks.chaos.cluster import start_cluster
@@ -90,7 +91,7 @@ def run(given: argparse.Namespace, seed: int, folder: Path, ledger: Mapping[str,
 
 
 def judge(paths: StudyPaths, chaos: Chaos, runs: Path, trace: Path, folder: Path) -> list[Check]:
-    loaded = load_study(SPEC, runs=runs, reports=runs, blocks=chaos.blocks, device="cpu")
+    loaded = load_study(SPEC, RunOptions(device="cpu"), runs=runs, reports=runs, blocks=chaos.blocks)
     store = open_store(loaded.study, paths, address=find_address(loaded.study))
     left = collect(loaded.trials, paths, store.optuna_study.get_trials(), trace)
     store.close()

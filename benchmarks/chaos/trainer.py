@@ -18,10 +18,11 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ablate.core.record import Identity, Metric, Times, TrialRecord
+from ablate.core.record import Metric, Times, TrialRecord
 from ablate.core.request import TrialRequest
 from ablate.core.serialize import from_dict, to_dict
 from ablate.core.study import Study
@@ -124,27 +125,11 @@ def _step(weights: list[float], rows: list[list[float]], labels: list[float]) ->
 
 def _record(request: TrialRequest, started: str, epoch_s: tuple[float, ...], loss: float) -> TrialRecord:
     study = from_dict(Study, json.loads(Path(request.study_json).read_text(encoding="utf-8")))
-    trial, cell = request.trial, request.trial.cell.cell
     steady = sorted(epoch_s[1:])[0]
-    return TrialRecord(
-        identity=Identity(
-            study=study.name,
-            study_hash=study.hash,
-            key=trial.key,
-            workload=trial.workload,
-            execution=cell.execution,
-            levels=dict(cell.levels),
-            effective_key=trial.cell.effective_key,
-            arms=trial.cell.arms,
-            block=trial.block,
-            seed=trial.seed,
-            order=trial.order,
-            attempt=request.attempt,
-        ),
+    return replace(
+        request.begin_record(study, started),
         status="completed",
-        started_at=started,
         ended_at=_now(),
-        cache_state=request.cache_state,
         times=Times(
             epoch_s=epoch_s,
             steady_s=steady,

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from ablate.cli.loading import load_study
+from ablate.run.options import RunOptions
 from ablate.run.progress import PlainProgress
 from ablate.run.runner import run_study
 
@@ -23,10 +24,9 @@ def main() -> int:
     parser.add_argument("blocks", type=int)
     parser.add_argument("--runner", action="store_true")
     given = parser.parse_args()
-    loaded = load_study(given.spec, runs=given.runs, reports=given.runs, blocks=given.blocks, device="cpu")
-    outcome = run_study(
-        loaded.study, loaded.design, loaded.paths, PlainProgress(sys.stderr), retry_failed=given.runner, command=TRAINER
-    )
+    options = RunOptions(device="cpu", retry_failed=given.runner)
+    loaded = load_study(given.spec, options, runs=given.runs, reports=given.runs, blocks=given.blocks)
+    outcome = run_study(loaded.study, loaded.design, loaded.paths, PlainProgress(sys.stderr), options, command=TRAINER)
     return outcome.exit_code
 
 

@@ -18,8 +18,7 @@ import numpy as np
 import torch
 from torch._dynamo import utils as dynamo_utils
 
-from ablate.analysis.results.training import Outcome
-from ablate.analysis.statistics.envelope import FACTOR, WindowSeries, WindowTest, compare_window
+from ablate.analysis.statistics.envelope import FACTOR, Outcome, WindowSeries, WindowTest, compare_window
 from ablate.core.recipe import Recipe
 from ablate.core.study import Study
 from ablate.design.cells import make_design
@@ -27,18 +26,8 @@ from ablate.design.recipes import compose_cell, find_appliers, for_parity
 from ablate.design.trials import resolve_windows
 from ablate.plugins.catalog import make_catalog
 from ablate.spec.reader import read_study
-from ablate.train.parity.runs import (
-    ARM,
-    EAGER,
-    ULP,
-    ParityRuns,
-    Row,
-    Span,
-    make_spans,
-    masks_of,
-    train_arm,
-    train_reference,
-)
+from ablate.train.parity.runs import train_arm, train_reference
+from ablate.train.parity.windows import ARM, EAGER, ULP, ParityRuns, Row, Span, make_spans, masks_of
 from ablate.train.session import Session, apply_settings, open_session
 from benchmarks.equivalence import planted, reassociated
 

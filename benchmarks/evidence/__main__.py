@@ -20,7 +20,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from ablate.analysis.analyze import analyze
-from ablate.analysis.results.study import EvidenceVerdict, Results
+from ablate.analysis.results.speed import EvidenceVerdict
+from ablate.analysis.results.study import Results
 from ablate.core.optimization import OffMeans
 from ablate.core.record import TrialRecord
 from ablate.core.study import Study
@@ -130,7 +131,7 @@ def print_meaning(meaning: OffMeans, results: Results, folder: Path) -> bool:
         + f"{'loss differs by':<17}as expected"
     )
     passed = True
-    for verdict in results.evidence:
+    for verdict in results.workloads[0].speed.evidence:
         passed = print_line(meaning, verdict, results, records) and passed
     print_remaining(records["full"][0])
     for record, _ in {id(r): (r, f) for r, f in records.values()}.values():

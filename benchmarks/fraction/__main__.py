@@ -13,8 +13,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ablate.analysis.results.study import Effect, Results
+from ablate.analysis.results.effects import Effect
+from ablate.analysis.results.speed import Speed
+from ablate.analysis.results.study import Results, WorkloadResults
 from ablate.analysis.trials.comparable import Trial
+from ablate.analysis.words.speed import why_not_reported
 from ablate.core.errors import AblateError
 from ablate.core.study import Study
 from ablate.files.paths import StudyPaths
@@ -89,40 +92,39 @@ def report_lines(results: Results, title: str, *, noise: Results | None = None) 
     """
     study = results.study
     options = study.workloads[0].options
-    done = sum(trial.completed for trial in results.trials)
-    blocks = sorted({trial.block for trial in results.trials if not trial.not_run})
+    trials = [trial for result in results.workloads for trial in result.quality.trials]
+    done = sum(trial.completed for trial in trials)
+    blocks = sorted({trial.block for trial in trials if not trial.not_run})
     yield f"{study.name}: {title}"
     yield (
         f"{results.num_keys} trials a block, blocks {blocks[0]} to {blocks[-1]}, {done} trials completed; "
         f"off means {', '.join(dict.fromkeys(f.off_means for f in study.factors))}; device {study.device} "
         f"({results.environment.get('device_name', 'unknown')}); data {options['dataset']} {options['scale'] or ''}"
     )
-    for choice in study.workloads:
+    for result in results.workloads:
         yield ""
-        yield from workload_lines(results, choice.name, noise or results)
+        yield from workload_lines(result, (noise or results).workload(result.name).speed)
 
 
-def workload_lines(results: Results, workload: str, noise: Results) -> Iterator[str]:
+def workload_lines(result: WorkloadResults, noise: Speed) -> Iterator[str]:
     """The numbers of one workload, then its words."""
-    verdicts = {v.optimization: v.verdict for v in results.evidence if v.workload == workload}
-    for response in dict.fromkeys(e.response for e in results.effects if e.workload == workload):
-        yield f"{workload}, {response}"
-        mine = [e for e in results.effects if (e.workload, e.response) == (workload, response)]
-        for effect in (e for kind in (*KINDS, *OTHERS) for e in mine if e.kind == kind):
+    speed = result.speed
+    verdicts = {v.optimization: v.verdict for v in speed.evidence}
+    for response in dict.fromkeys(e.response for e in speed.effects):
+        yield f"{result.name}, {response}"
+        for effect in (e for kind in (*KINDS, *OTHERS) for e in speed.of_kind(kind, response)):
             bite = f"  [{verdicts[effect.subject]}]" if effect.kind == "optimization" and verdicts else ""
             claim = "  CLAIMED" if effect.claimed else ""
             yield f"  {effect.kind:13} {effect.subject:38} {number(effect)}{bite}{claim}"
-        for effect in (e for e in noise.effects if (e.workload, e.response) == (workload, response)):
-            if effect.kind == "a/a":
-                yield f"  A/A           {effect.subject:38} {number(effect)}{covers_one(effect)}"
-        for fold in (f for f in results.fold_over if (f.workload, f.response) == (workload, response)):
+        for effect in noise.of_kind("a/a", response):
+            yield f"  A/A           {effect.subject:38} {number(effect)}{covers_one(effect)}"
+        for fold in (f for f in speed.fold_over if f.response == response):
             yield f"  fold-over rule: {fold.verdict}" + (f" ({'; '.join(fold.reasons)})" if fold.reasons else "")
-    for identity in (i for i in results.identities if (i.workload, i.over) == (workload, "optimization")):
+    for identity in (i for i in speed.identities if i.over == "optimization"):
         yield f"  identity, {identity.response}: {identity.residual:.1e} in {identity.num_blocks} blocks"
-    for finding in (f for f in results.findings if f.workload == workload):
+    for finding in result.quality.findings:
         yield f"  {finding.kind}: {finding.text}"
-    for headline in (h for h in results.headlines if h.workload == workload):
-        yield from (f"  {sentence}" for sentence in headline.sentences)
+    yield from (f"  {sentence}" for sentence in result.headline)
 
 
 def agreement_lines(rows: Sequence[Agreement]) -> Iterator[str]:
@@ -150,7 +152,7 @@ def number(effect: Effect) -> str:
     """Speed-up with its intervals, or why there is none."""
     est = effect.estimate
     if est is None:
-        return f"0 by construction ({effect.inert})" if effect.inert else f"not reported ({effect.refused})"
+        return f"0 by construction ({effect.cause})" if effect.inert else f"not reported ({why_not_reported(effect)})"
     text = f"{est.speedup:.4f}x ({100 * (est.speedup - 1):+.2f} %)"
     if est.interval is None or est.simultaneous is None:
         return f"{text}, one block"

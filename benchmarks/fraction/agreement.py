@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ablate.analysis.analyze import analyze_trials
-from ablate.analysis.results.study import Effect, Response, Results
+from ablate.analysis.results.effects import Effect, Response
+from ablate.analysis.results.study import Results
 from ablate.analysis.speed.effects import make_effect
 from ablate.analysis.trials.comparable import Trial, WorkloadTrials, select_trials
 from ablate.analysis.trials.responses import LogTimes, responses_with_data
@@ -66,10 +67,10 @@ def agreements(study: Study, design: Design, trials: Sequence[Trial]) -> Iterato
         for which, (s, d) in {"full": (study, design), "fraction": (half_study, half)}.items()
     }
     for workload in select_trials(study, design, trials)[0]:
+        speeds = [results.workload(workload.workload).speed for results in (full, fraction)]
         for response, times in responses_with_data(workload).items():
             for kind, subject in weights["full"]:
-                one = full.effect(workload.workload, response, kind, subject)
-                two = fraction.effect(workload.workload, response, kind, subject)
+                one, two = (speed.effect(response, kind, subject) for speed in speeds)
                 if one is not None and two is not None:
                     yield Agreement(
                         workload=workload.workload, response=response, kind=kind, subject=subject, full=one,

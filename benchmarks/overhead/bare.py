@@ -1,6 +1,6 @@
 """`python -m benchmarks.overhead.bare REQUEST.json OUT.json`: the request's cell trained by a loop as one writes it.
 
-Model, batches and loss are the cell's own (`ablate.workloads`, `ablate.data`); everything around them is plain PyTorch:
+Model, batches and loss are the cell's own (`ablate.workloads`); everything around them is plain PyTorch:
 nothing of `ablate.train`, no Lightning. OUT.json gets the seconds of every epoch and the loss of every step.
 """
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ablate.analysis.statistics.engine import (
-    LOOKS,
     SEQUENTIAL_LEVEL,
     Array,
     block_t,
@@ -17,6 +16,7 @@ from ablate.analysis.statistics.engine import (
     holm,
     stopping_blocks,
 )
+from ablate.core.study import LOOKS
 from benchmarks.validity import constants as c
 from benchmarks.validity.lattice import Lattice, make_lattice
 from benchmarks.validity.simulate import simulate
@@ -133,7 +133,7 @@ def measure_sequential(setting: str, num_studies: int, *, is_alone: bool = False
         values_SKB = contrast_values(lattice.weights_KC, epoch_summary(times))
         shown = {b: block_t(values_SKB[:, watched, :b], level=SEQUENTIAL_LEVEL).covers(truth_K) for b in LOOKS}
         for target in targets:
-            stopped = stopping_blocks(values_SKB[:, family], target)
+            stopped = stopping_blocks(values_SKB[:, family], target, looks=LOOKS)
             blocks[target] += int(stopped.sum())
             for look in LOOKS:
                 covered[target] += shown[look][stopped == look].sum(axis=0)

@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ablate.analysis.analyze import analyze_trials
-from ablate.analysis.results.study import Effect, Results
+from ablate.analysis.results.effects import Effect
+from ablate.analysis.results.study import WorkloadResults
 from ablate.analysis.trials.comparable import Trial
 from ablate.core.cell import Design
 from ablate.core.record import TrialRecord
@@ -40,8 +41,8 @@ def records_of(study: Study, design: Design, seed: int) -> list[TrialRecord]:
     return [timed(r, float(factors[r.identity.block, keys.index(r.identity.effective_key)])) for r in every]
 
 
-def results_of(records: list[TrialRecord], study: Study = STUDY, design: Design = DESIGN) -> Results:
-    return analyze_trials(study, design, [Trial(record=record, folder=NOWHERE) for record in records])
+def results_of(records: list[TrialRecord], study: Study = STUDY, design: Design = DESIGN) -> WorkloadResults:
+    return analyze_trials(study, design, [Trial(record=record, folder=NOWHERE) for record in records]).workloads[0]
 
 
 def setting_of(record: TrialRecord) -> tuple[object, ...]:
@@ -50,9 +51,9 @@ def setting_of(record: TrialRecord) -> tuple[object, ...]:
     return i.block, i.execution, tuple(sorted(i.levels.items())), "#" in i.effective_key
 
 
-def numbers(results: Results) -> dict[tuple[str, str, str], tuple[float, ...]]:
+def numbers(results: WorkloadResults) -> dict[tuple[str, str, str], tuple[float, ...]]:
     """Mean and both ends of both intervals of every effect, as logs."""
-    return {(e.response, e.kind, e.subject): logs(e) for e in results.effects if e.estimate is not None}
+    return {(e.response, e.kind, e.subject): logs(e) for e in results.speed.effects if e.estimate is not None}
 
 
 def logs(effect: Effect) -> tuple[float, ...]:
@@ -138,18 +139,18 @@ def test_missing_trials_never_crash_and_are_named(missing: set[tuple[int, str]],
     gone = missing | failed
     results = results_of(records)
     names = {c.effective_key: c.name for c in reversed(DESIGN.cells)}
-    for effect in results.effects:
+    for effect in results.speed.effects:
         if effect.response != "steady" or effect.kind not in KINDS or effect.inert:
             continue
-        if effect.refused is not None:
+        if effect.refused:
             blocks_with_gaps = {block for block, _ in gone}
             assert blocks_with_gaps == set(range(5))
-            assert any(names[key] in effect.refused for _, key in gone)
+            assert any(names[key] in text for _, key in gone for text in effect.dropped)
         else:
             assert effect.estimate is not None
             for block in set(range(5)) - set(effect.estimate.blocks):
                 assert any(text.startswith(f"block {block}: ") for text in effect.dropped)
-    total = results.effect("hm/user-churn", "steady", "total")
+    total = results.speed.effect("steady", "total")
     assert total is not None
     needed = {"eager", "full"}
     complete = {b for b in range(5) if not any(names[key] in needed for block, key in gone if block == b)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from dataclasses import replace
@@ -11,7 +12,8 @@ from typing import Any
 import pytest
 
 from ablate.analysis.analyze import analyze, read_results
-from ablate.analysis.results.study import RESPONSES, Results
+from ablate.analysis.results.effects import RESPONSES
+from ablate.analysis.results.study import Results, WorkloadResults
 from ablate.core.cell import PlannedTrial
 from ablate.core.errors import StoredDataError, UserError
 from ablate.core.record import TrialRecord
@@ -27,14 +29,19 @@ THREE = ("dynamic_shapes", "tensor_lr", "sync_free")
 ARMS = tuple(ExplicitCell(arm=arm) for arm in ("eager", "naive", "full"))
 
 
-def results_of(tmp_path: Path, study: Study, **simulation: Any) -> Results:
+def study_results_of(tmp_path: Path, study: Study, **simulation: Any) -> Results:
     design = make_design(study)
     paths = write_study_folder(tmp_path, study, design, make_records(study, design, **simulation))
     return analyze(paths)
 
 
-def steady(results: Results, kind: str, subject: str = "", workload: str = "hm/user-churn") -> Any:
-    return results.effect(workload, "steady", kind, subject)  # type: ignore[arg-type]
+def results_of(tmp_path: Path, study: Study, **simulation: Any) -> WorkloadResults:
+    [results] = study_results_of(tmp_path, study, **simulation).workloads
+    return results
+
+
+def steady(results: WorkloadResults, kind: str, subject: str = "") -> Any:
+    return results.speed.effect("steady", kind, subject)  # type: ignore[arg-type]
 
 
 def test_recovers_the_effects_it_was_given(tmp_path: Path) -> None:
@@ -47,37 +54,37 @@ def test_recovers_the_effects_it_was_given(tmp_path: Path) -> None:
     assert steady(results, "layer", "compiler input").estimate.effect == pytest.approx(0.03, abs=1e-12)
     assert steady(results, "eager-optimization", "sync_free").estimate.effect == pytest.approx(0.03, abs=1e-12)
     assert steady(results, "optimization", "no_cuda_graphs").estimate is None
-    assert "CPU" in steady(results, "optimization", "no_cuda_graphs").inert
+    assert "CPU" in steady(results, "optimization", "no_cuda_graphs").cause
 
 
 def test_identity_holds_in_every_block_for_every_response(tmp_path: Path) -> None:
     study = make_study(blocks=6, workloads=make_workloads("hm/user-churn", "hm/item-sales"))
-    results = results_of(tmp_path, study, effects={"compile": 0.1, "sync_free": 0.05}, noise=0.05)
-    seen = {(i.workload, i.response, i.over) for i in results.identities}
-    assert len(seen) == 2 * len(RESPONSES) * 2
-    assert all(i.residual < 1e-10 for i in results.identities)
-    assert {i.num_blocks for i in results.identities if i.response == "steady"} == {6}
+    results = study_results_of(tmp_path, study, effects={"compile": 0.1, "sync_free": 0.05}, noise=0.05)
+    identities = [identity for result in results.workloads for identity in result.speed.identities]
+    assert len(identities) == 2 * len(RESPONSES) * 2
+    assert all(i.residual < 1e-10 for i in identities)
+    assert {i.num_blocks for i in identities if i.response == "steady"} == {6}
 
 
 def test_cold_block_and_warm_blocks_are_two_responses(tmp_path: Path) -> None:
     results = results_of(tmp_path, make_study(blocks=3, factors=make_factors(THREE)))
-    blocks = {e.response: e.estimate.blocks for e in results.effects if e.kind == "total" and e.estimate}
+    blocks = {e.response: e.estimate.blocks for e in results.speed.effects if e.kind == "total" and e.estimate}
     assert blocks == {"steady": (0, 1, 2), "horizon_cold": (0,), "horizon_warm": (1, 2)}
     # naive: 2 forward + 2 step compiles of 20 s cold; full: 1 + 1; tensor_lr alone saves 20 of 80 s
-    full, naive = results.arms_of("hm/user-churn")["full"], results.arms_of("hm/user-churn")["naive"]
+    full, naive = results.speed.named_arms["full"], results.speed.named_arms["naive"]
     assert (naive.compile_cold_s, full.compile_cold_s, full.compile_warm_s) == (80.0, 40.0, 12.0)
-    total = results.effect("hm/user-churn", "horizon_cold", "total")
+    total = results.speed.effect("horizon_cold", "total")
     assert total is not None and total.estimate is not None
     assert total.estimate.effect == pytest.approx(math.log(80.4 / 120.4), abs=1e-12)
 
 
 def test_saved_compilation_shows_in_the_horizon_only(tmp_path: Path) -> None:
     results = results_of(tmp_path, make_study(blocks=1, design="ladder", factors=make_factors(THREE)))
-    step = results.effect("hm/user-churn", "horizon_cold", "ladder", "tensor_lr")
+    step = results.speed.effect("horizon_cold", "ladder", "tensor_lr")
     assert step is not None and step.estimate is not None
     assert step.estimate.effect == pytest.approx(math.log(140.4 / 120.4), abs=1e-12)
     assert steady(results, "ladder", "tensor_lr").estimate.effect == pytest.approx(0.0, abs=1e-12)
-    assert any("tensor_lr saved 1 compilation of the optimizer step" in s for s in results.headlines[0].sentences)
+    assert any("tensor_lr saved 1 compilation of the optimizer step" in s for s in results.headline)
 
 
 def test_mixed_cache_states_leave_a_block_out_of_the_horizon(tmp_path: Path) -> None:
@@ -86,15 +93,15 @@ def test_mixed_cache_states_leave_a_block_out_of_the_horizon(tmp_path: Path) -> 
         return replace(record, cache_state="warm") if retried else record
 
     results = results_of(tmp_path, make_study(blocks=2, factors=make_factors(THREE)), change=change)
-    assert {e.response for e in results.effects} == {"steady", "horizon_warm"}
-    assert any(f.kind == "left out" and f.text.startswith("block 0") for f in results.findings)
+    assert {e.response for e in results.speed.effects} == {"steady", "horizon_warm"}
+    assert any(f.kind == "left out" and f.text.startswith("block 0") for f in results.quality.findings)
     assert steady(results, "total").estimate.blocks == (0, 1)
 
 
 def test_shared_cache_reports_no_horizon(tmp_path: Path) -> None:
     results = results_of(tmp_path, make_study(compile_cache="shared", factors=make_factors(THREE)))
-    assert {e.response for e in results.effects} == {"steady"}
-    assert [f.kind for f in results.findings] == ["refused"]
+    assert {e.response for e in results.speed.effects} == {"steady"}
+    assert [f.kind for f in results.quality.findings] == ["refused"]
 
 
 def test_failed_trial_drops_its_block_where_it_is_needed(tmp_path: Path) -> None:
@@ -109,7 +116,7 @@ def test_failed_trial_drops_its_block_where_it_is_needed(tmp_path: Path) -> None
     assert steady(results, "optimization", "sync_free").estimate.grade == "pilot"
     assert steady(results, "add-one-in", "tensor_lr").estimate.blocks == (0, 2, 3, 4, 5)
     assert steady(results, "total").dropped == ("block 2: full not run",)
-    failed = {(t.name, t.status, t.reason) for t in results.trials if not t.completed}
+    failed = {(t.name, t.status, t.reason) for t in results.quality.trials if not t.completed}
     assert failed == {("with-tensor_lr", "failed", "out of memory"), ("full", "not run", "")}
 
 
@@ -120,7 +127,8 @@ def test_no_block_left_is_refused_with_the_missing_trial(tmp_path: Path) -> None
     results = results_of(tmp_path, make_study(design="cells", cells=ARMS), change=change)
     total = steady(results, "total")
     assert total.estimate is None
-    assert "block 0: full killed (killed)" in total.refused and "block 1: full killed (killed)" in total.refused
+    assert total.why == "no complete block"
+    assert total.dropped == ("block 0: full killed (killed)", "block 1: full killed (killed)")
     assert steady(results, "compile").estimate.blocks == (0, 1)
 
 
@@ -131,20 +139,22 @@ def test_one_block_has_no_interval_and_a_pilot_no_claim(tmp_path: Path) -> None:
         results = results_of(tmp_path / str(blocks), study, effects={"compile": 0.3}, noise=0.001)
         total = steady(results, "total")
         assert (total.estimate.interval is not None) == shown
-        assert not any(e.claimed for e in results.effects)
-        assert all(e.share is None for e in results.effects)
-        assert {c.verdict for c in results.claims} == {"pilot"}
+        assert not any(e.claimed for e in results.speed.effects)
+        assert all(e.share is None for e in results.speed.effects)
+        assert {c.verdict for c in results.speed.claims} == {"pilot"}
 
 
 def test_five_blocks_claim_what_bites_and_nothing_else(tmp_path: Path) -> None:
     effects = {"dynamic_shapes": 0.05, "string_keys": 0.05, "sync_free": 0.05}
     results = results_of(tmp_path, make_study(blocks=5), effects=effects, noise=0.001)
-    verdicts = {v.optimization: v.verdict for v in results.evidence}
+    verdicts = {v.optimization: v.verdict for v in results.speed.evidence}
     assert verdicts == {
         "dynamic_shapes": "bites", "tensor_lr": "bites", "string_keys": "vacuous", "no_cuda_graphs": "inert",
         "sync_free": "structural",
     }  # fmt: skip
-    claimed = {e.subject for e in results.effects if e.claimed and e.kind == "optimization" and e.response == "steady"}
+    claimed = {
+        e.subject for e in results.speed.effects if e.claimed and e.kind == "optimization" and e.response == "steady"
+    }
     assert claimed == {"dynamic_shapes"}
     share = steady(results, "optimization", "dynamic_shapes").share
     assert share == pytest.approx(1 / 3, abs=0.02)
@@ -158,7 +168,7 @@ def test_streams_that_differ_are_not_paired(tmp_path: Path) -> None:
 
     results = results_of(tmp_path, make_study(design="cells", cells=ARMS, blocks=3), change=change)
     assert steady(results, "total").estimate.blocks == (0, 2)
-    assert [(f.kind, f.text[:7]) for f in results.findings] == [("not comparable", "block 1")]
+    assert [(f.kind, f.text[:7]) for f in results.quality.findings] == [("not comparable", "block 1")]
 
 
 def test_environments_that_differ_are_not_pooled(tmp_path: Path) -> None:
@@ -168,11 +178,13 @@ def test_environments_that_differ_are_not_pooled(tmp_path: Path) -> None:
         return replace(record, environment={**record.environment, "num_threads": threads, "variables": variables})
 
     study = make_study(design="cells", cells=ARMS, workloads=make_workloads("hm/user-churn", "hm/item-sales"))
-    results = results_of(tmp_path, study, change=change)
-    assert steady(results, "total").estimate is not None
-    refused = steady(results, "total", workload="hm/item-sales").refused
-    assert "num_threads: 2 (3 trials) against 4 (3 trials)" in refused
-    assert not [b for b in results.break_even if b.workload == "hm/item-sales"]
+    results = study_results_of(tmp_path, study, change=change)
+    churn, sales = results.workload("hm/user-churn"), results.workload("hm/item-sales")
+    assert steady(churn, "total").estimate is not None
+    refused = steady(sales, "total")
+    assert refused.why == "not comparable"
+    assert "num_threads: 2 (3 trials) against 4 (3 trials)" in refused.cause
+    assert churn.speed.break_even and not sales.speed.break_even
 
 
 def test_records_of_another_version_are_left_out(tmp_path: Path) -> None:
@@ -183,7 +195,7 @@ def test_records_of_another_version_are_left_out(tmp_path: Path) -> None:
 
     results = results_of(tmp_path, make_study(design="cells", cells=ARMS), change=change)
     assert steady(results, "total").estimate.blocks == (0,)
-    assert len([f for f in results.findings if "another version" in f.text]) == 3
+    assert len([f for f in results.quality.findings if "another version" in f.text]) == 3
 
 
 def test_last_attempt_counts_and_the_first_stays_listed(tmp_path: Path) -> None:
@@ -197,10 +209,10 @@ def test_last_attempt_counts_and_the_first_stays_listed(tmp_path: Path) -> None:
     folder.rename(folder.with_name(f"{folder.name}.attempt-1"))
     write_record(folder.with_name(f"{folder.name}.attempt-1"), first)
     write_record(folder, replace(record, identity=replace(record.identity, attempt=2)))
-    results = analyze(paths)
-    rows = [(t.attempt, t.status) for t in results.trials if t.name == "full"]
+    [results] = analyze(paths).workloads
+    rows = [(t.attempt, t.status) for t in results.quality.trials if t.name == "full"]
     assert rows == [(1, "failed"), (2, "completed")]
-    assert not any("did not complete" in s for s in results.headlines[0].sentences)
+    assert not any("did not complete" in s for s in results.headline)
     assert steady(results, "total").estimate.blocks == (0,)
 
 
@@ -212,6 +224,15 @@ def test_results_survive_the_file(tmp_path: Path) -> None:
     assert read_results(paths) == results
     tables = {path.name for path in (paths.report / "tables").iterdir()}
     assert {"arms.csv", "effects.csv", "evidence.csv", "trials.csv", "claims.csv", "ledger.csv"} <= tables
+
+
+def test_results_in_another_form_are_refused_with_what_to_do(tmp_path: Path) -> None:
+    paths = StudyPaths.of("old", runs=tmp_path, reports=tmp_path)
+    paths.results_json.parent.mkdir(parents=True)
+    for number, advice in ((2, "run `ablate analyze` again"), (99, "upgrade ablate")):
+        paths.results_json.write_text(json.dumps({"format": number, "training": []}))
+        with pytest.raises(StoredDataError, match=advice):
+            read_results(paths)
 
 
 def test_absent_and_broken_files_are_named(tmp_path: Path) -> None:
@@ -237,7 +258,7 @@ def test_a_fixed_optimization_beside_varying_ones(tmp_path: Path) -> None:
     factors = make_factors(["dynamic_shapes", "tensor_lr"]) + make_factors(["sync_free"], setting="on")
     study = make_study(factors=factors, blocks=2)
     results = results_of(tmp_path, study, effects={"dynamic_shapes": 0.1, "tensor_lr": 0.2})
-    assert {order.optimization for order in results.order_ranges} == {"dynamic_shapes", "tensor_lr"}
+    assert {order.optimization for order in results.speed.order_ranges} == {"dynamic_shapes", "tensor_lr"}
     assert math.log(steady(results, "optimization", "tensor_lr").estimate.speedup) == pytest.approx(0.2, abs=0.05)
 
 
@@ -248,8 +269,8 @@ def test_trials_on_different_data_are_not_pooled(tmp_path: Path) -> None:
     record, series = trials[-1]
     assert record.data is not None
     trials[-1] = (replace(record, data=replace(record.data, dataset_digest="another")), series)
-    results = analyze(write_study_folder(tmp_path, study, design, trials))
-    assert any("different data" in finding.text for finding in results.findings)
+    [results] = analyze(write_study_folder(tmp_path, study, design, trials)).workloads
+    assert any("different data" in finding.text for finding in results.quality.findings)
     assert steady(results, "total").estimate is None
 
 
@@ -283,6 +304,6 @@ def test_workloads_that_have_not_run_are_no_failures(tmp_path: Path) -> None:
     design = make_design(study)
     trials = [(r, series) for r, series in make_records(study, design) if r.identity.workload == "hm/user-churn"]
     results = analyze(write_study_folder(tmp_path, study, design, trials))
-    assert results.workloads_run == ("hm/user-churn",)
+    assert [result.name for result in results.workloads_run] == ["hm/user-churn"]
     assert [headline.workload for headline in results.headlines] == ["hm/user-churn"]
     assert "did not complete" not in " ".join(results.headlines[0].sentences)

@@ -12,6 +12,13 @@ from pathlib import Path
 import pytest
 
 import ablate as package
+from ablate.cli.loading import find_paths
+from ablate.core.errors import UserError
+from ablate.design.cells import make_design
+from ablate.files.paths import StudyPaths
+from ablate.plugins.catalog import make_catalog
+from ablate.run.plan.stored_study import store_plan
+from ablate.spec.reader import read_study as read_spec
 
 Ablate = Callable[..., tuple[int, str, str]]
 
@@ -86,3 +93,26 @@ def test_data_check_of_an_absent_folder_exits_1(ablate: Ablate) -> None:
     assert (code, bool(err)) == (1, True)
     code, _, err = ablate("data", "make", "x", "--scale", "gigantic")
     assert (code, "gigantic" in err) == (1, True)
+
+
+def test_the_report_is_named_after_the_study_wherever_its_records_are(
+    ablate: Ablate, spec: Path, tmp_path: Path
+) -> None:
+    study = read_spec(spec, catalog=make_catalog(), device="cpu")
+    store_plan(study, make_design(study), StudyPaths.of(study.name, runs=tmp_path / "runs"))
+    (tmp_path / "runs" / "small").rename(tmp_path / "moved")
+    for given, runs in ((tmp_path / "moved", "nowhere"), (Path("moved"), "nowhere")):
+        paths = find_paths(given, runs=Path(runs), reports=Path("reports"))
+        assert (paths.root, paths.report) == (tmp_path / "moved", tmp_path / "reports" / "small")
+    with pytest.raises(UserError, match=r"there is no study in .*/runs/small"):
+        find_paths(spec, runs=Path("runs"), reports=Path("reports"))
+
+
+@pytest.mark.parametrize("command", ["analyze", "report"])
+def test_a_report_needs_a_folder(command: str, ablate: Ablate, spec: Path, tmp_path: Path) -> None:
+    study = read_spec(spec, catalog=make_catalog(), device="cpu")
+    store_plan(study, make_design(study), StudyPaths.of(study.name))
+    (tmp_path / "taken").write_text("a file")
+    code, out, err = ablate(command, spec, "--reports", "taken")
+    assert (code, out) == (1, "")
+    assert err == f"cannot write into {tmp_path}/taken: Not a directory; choose another folder with --reports\n"

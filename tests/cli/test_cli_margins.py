@@ -23,7 +23,7 @@ Ablate = Callable[..., tuple[int, str, str]]
 def twenty_seeds(spec: Path) -> list[Path]:
     """Records of twenty completed eager seeds: final losses 0.4 and 0.6 in turns, metrics 0.70 and 0.72."""
     asked = load_study(spec, runs=Path("runs"), reports=Path("reports"))
-    seeded = seeds_of(asked, 20, None, Path("runs"))
+    seeded = seeds_of(asked, 20, Path("runs"))
     folders = []
     for trial in seeded.trials:
         folder = seeded.paths.records / trial.slug
@@ -40,7 +40,7 @@ def twenty_seeds(spec: Path) -> list[Path]:
 
 def test_the_seeds_are_a_study_of_eager_alone(spec: Path) -> None:
     asked = load_study(spec, runs=Path("runs"), reports=Path("reports"))
-    seeded = seeds_of(asked, 20, None, Path("runs"))
+    seeded = seeds_of(asked, 20, Path("runs"))
     assert [(t.cell.name, t.block, t.seed) for t in seeded.trials] == [("eager", n, n) for n in range(20)]
     assert (seeded.study.name, seeded.paths.root.name, seeded.parity) == ("small-margins", "small-margins", ())
     assert (seeded.study.training, seeded.study.timing) == (asked.study.training, asked.study.timing)

@@ -85,7 +85,7 @@ def test_the_command_that_resumes_names_the_servers_and_no_password(
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ablate.cli.workers.Team.train", interrupt)
+    monkeypatch.setattr("ablate.cli.workers.train", interrupt)
     ledger = "postgresql://me:secret@db/x?host=/run/pg&sslmode=require&password=secret"
     code, _, err = ablate("run", spec, "--ledger", ledger, "--tracking-uri", "http://bob:secret@host")
     assert code == 3

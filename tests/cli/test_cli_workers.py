@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ablate.run.executors.executors import Crew, ExecutorName, Workers, start_workers
+from ablate.run.executors.base import WorkerPool, Workers
+from ablate.run.executors.registry import start_workers
 from run_parts import HERE, read_log
 
 Ablate = Callable[..., tuple[int, str, str]]
@@ -28,7 +29,7 @@ def workers_train_fast(monkeypatch: pytest.MonkeyPatch) -> None:
     def command(arguments: Sequence[str]) -> list[str]:
         return [sys.executable, "-c", WORKER, *arguments]
 
-    monkeypatch.setattr("ablate.run.executors.executors.worker_command", command)
+    monkeypatch.setattr("ablate.run.executors.base.worker_command", command)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE.parent), str(HERE)]))
     monkeypatch.setenv("FAKE_SLEEP_S", "0.2")
 
@@ -69,16 +70,16 @@ def test_an_executor_trains_for_run(ablate: Ablate, spec: Path, tmp_path: Path) 
 def test_a_signal_right_after_workers_were_started_stops_them(
     number: signal.Signals, ablate: Ablate, spec: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    crews: list[Crew] = []
+    pools: list[WorkerPool] = []
 
-    def start(name: ExecutorName, workers: Workers) -> Crew:
-        crews.append(start_workers(name, workers))
+    def start(name: str, workers: Workers) -> WorkerPool:
+        pools.append(start_workers(name, workers))
         signal.raise_signal(number)
-        return crews[0]
+        return pools[0]
 
-    monkeypatch.setattr("ablate.run.executors.executors.start_workers", start)
+    monkeypatch.setattr("ablate.run.executors.registry.start_workers", start)
     code, _, err = ablate("run", spec, "--no-report", "--workers", 2)
-    assert (code, crews[0].running()) == (3, 0)
+    assert (code, pools[0].running()) == (3, 0)
     assert f"interrupted; resume with: ablate run {spec} --workers 2" in err
 
 
@@ -90,11 +91,46 @@ def test_a_signal_right_after_workers_were_started_stops_them(
         (("--device", "cuda:²"), "--device cuda:²: give auto, cpu, cuda, cuda:<n> or the UUID of a GPU"),
         (("--ledger", "postgresql://me@host:port/x"), "the ledger's address is not one of PostgreSQL"),
         (("--executor", "submitit", "--executor-option", "gpu"), "--executor-option is written name=value"),
+        (("--workers", "0"), "--workers 0: give a number from 1, or all for one per GPU of this host"),
+        (("--executor", "rey"), "--executor rey is unknown; did you mean 'ray'?"),
+        (("--runs", "taken"), "taken: Not a directory; choose another folder with --runs"),
+        (("--runs", "/proc/nope"), "cannot write into /proc: No such file or directory; choose another folder"),
+        (("--reports", "taken"), "taken: Not a directory; choose another folder with --reports"),
+        (("--reports", "/proc/nope"), "cannot write into /proc: No such file or directory; choose another folder"),
+        (("--tracking-uri", "ftp://x"), "ftp://x"),
         (("--device", "gpu"), "--device gpu: give auto, cpu, cuda, cuda:<n> or the UUID of a GPU"),
         (("--ledger", "sqlite:///x.db"), "the ledger's address is not one of PostgreSQL"),
     ],
 )
-def test_wrong_options_are_one_sentence(options: tuple[str, ...], sentence: str, ablate: Ablate, spec: Path) -> None:
+def test_wrong_options_are_one_sentence_before_the_plan(
+    options: tuple[str, ...], sentence: str, ablate: Ablate, spec: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "taken").write_text("a file")
     code, _, err = ablate("run", spec, "--no-report", *options)
-    assert code == 1
-    assert sentence in err and "Traceback" not in err
+    assert (code, len(err.splitlines())) == (1, 1)
+    assert sentence in err
+
+
+@pytest.mark.parametrize(
+    ("package", "options", "extra"),
+    [
+        ("submitit", ("--executor", "submitit"), "slurm"),
+        ("ray", ("--executor", "ray"), "ray"),
+        ("psycopg2", ("--ledger", "postgresql://me@host/x"), "postgresql"),
+    ],
+)
+def test_a_missing_extra_is_named_before_the_plan(
+    package: str, options: tuple[str, ...], extra: str, ablate: Ablate, spec: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    code, _, err = ablate("run", spec, *options)
+    assert (code, len(err.splitlines())) == (1, 1)
+    assert f"pip install 'ablate-study[{extra}]'" in err
+
+
+@pytest.mark.parametrize("command", ["worker", "margins"])
+def test_other_commands_that_train_need_a_folder_too(command: str, ablate: Ablate, spec: Path, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    code, _, err = ablate(command, spec, "--runs", "taken")
+    assert (code, len(err.splitlines())) == (1, 1)
+    assert "taken: Not a directory; choose another folder with --runs" in err

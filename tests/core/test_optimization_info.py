@@ -2,6 +2,7 @@
 
 import pytest
 
+from ablate.core.errors import UserError
 from ablate.core.optimization import Level, OptimizationInfo
 from builders import OPTIMIZATIONS
 
@@ -41,7 +42,7 @@ def test_off_guide_falls_back_to_today():
 
 
 def test_a_level_that_does_not_exist_is_refused():
-    with pytest.raises(ValueError, match="level 'c' is not one of"):
+    with pytest.raises(UserError, match="level 'c' is unknown; known: a"):
         OptimizationInfo(name="x", title="x", layer="runtime", levels={"a": Level("A.")}, on="a", off={"today": "c"})
 
 

@@ -59,38 +59,38 @@ def test_every_figure_is_drawn_with_the_same_bytes_twice(factorial: tuple[StudyP
 
 
 def test_waterfall_steps_stand_on_each_other(factorial: tuple[StudyPaths, Results]) -> None:
-    info = waterfall.info(factorial[1], CHURN)
+    info = waterfall.info(factorial[1].workloads[0])
     assert info is not None
     panel = info.panels[0]
-    assert [s.name for s in panel.steps] == [
+    assert [s.label for s in panel.steps] == [
         "eager", "naive compile", "dynamic_shapes", "string_keys (vacuous)", "sync_free (structural)", "full"
     ]  # fmt: skip
     for before, after in zip(panel.steps[1:-2], panel.steps[2:-1], strict=True):
         assert after.start == pytest.approx(before.stop, abs=1e-12)
     assert panel.steps[-2].stop == pytest.approx(panel.steps[-1].stop, abs=1e-12)
-    assert [s.greyed for s in panel.steps] == [False, False, False, True, True, False]
+    assert [s.unclaimed for s in panel.steps] == ["", "", "", "vacuous", "structural", ""]
 
 
 def test_waterfall_needs_shapley_values(tmp_path: Path) -> None:
     _, results = analyzed(tmp_path, make_study(design="cells", cells=ARMS))
-    assert waterfall.info(results, CHURN) is None
-    found = arms.info(results, CHURN)
+    assert waterfall.info(results.workloads[0]) is None
+    found = arms.info(results.workloads[0])
     assert found is not None
     assert [row.name for row in found.panels[0].rows] == ["naive", "full"]
 
 
 def test_ledger_and_trials_hold_every_bar_and_dot(factorial: tuple[StudyPaths, Results]) -> None:
-    bars = time_ledger.info(factorial[1], CHURN)
+    bars = time_ledger.info(factorial[1].workloads[0])
     assert bars is not None
     assert [panel.title for panel in bars.panels] == ["cold compile caches", "warm compile caches"]
-    dots = trials.info(factorial[1], CHURN)
+    dots = trials.info(factorial[1].workloads[0])
     assert dots is not None
-    assert len(dots.panels[0].dots) == len(factorial[1].trials)
+    assert len(dots.panels[0].dots) == len(factorial[1].workloads[0].quality.trials)
     assert sum(dots.missing) == 0
 
 
 def test_loss_curves_start_with_the_arms_people_ask_for(factorial: tuple[StudyPaths, Results]) -> None:
-    info = loss_curves.info(factorial[1], CHURN)
+    info = loss_curves.info(factorial[1].workloads[0])
     assert info is not None
     assert [c.arm for c in info.curves[:3]] == ["eager", "naive", "full"]
     assert len(info.curves) <= 8
@@ -107,7 +107,7 @@ def test_failed_trials_and_absent_numbers_are_drawn_around(tmp_path: Path) -> No
     paths, results = analyzed(tmp_path, make_study(design="cells", cells=ARMS), change=change)
     files = render(paths, results)
     assert "trials--0-hm-user-churn" in files
-    dots = trials.info(results, CHURN)
+    dots = trials.info(results.workloads[0])
     assert dots is not None and dots.missing == (0, 0, 2)
 
 
@@ -128,6 +128,6 @@ def test_hostile_names_are_printed_not_interpreted(tmp_path: Path) -> None:
 
 def test_every_figure_has_alternative_text(factorial: tuple[StudyPaths, Results]) -> None:
     for name, module in figure_modules().items():
-        info = module.info(factorial[1], CHURN)
+        info = module.info(factorial[1].workloads[0])
         assert CHURN in module.describe(info), name
         assert draw_svg(module, info).startswith(b"<?xml")

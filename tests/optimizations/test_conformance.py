@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ablate.core.evidence import COUNTERS
 from ablate.core.optimization import GENERAL_REASONS, LAYERS, SUPPORTS
 from ablate.core.recipe import Recipe, compose_recipe
 from ablate.plugins.catalog import make_catalog
@@ -15,10 +16,6 @@ APPLY = {name: apply_of(module) for name, module in MODULES.items()}
 GUIDE = ("dynamic_shapes", "tensor_lr", "string_keys", "no_cuda_graphs", "sync_free")
 PARTS = ("sync_metrics", "sync_torchmetrics")
 LEVELS = [(name, level) for name, module in MODULES.items() for level in module.INFO.levels]
-COUNTERS = {
-    "compiles.forward", "compiles.optimizer_step", "recompiles.forward", "recompiles.optimizer_step", "graphs",
-    "graph_breaks", "limit_hits", "cudagraph_recordings", "cudagraph_skips", "syncs_per_step", "compile_s",
-}  # fmt: skip
 COMPILED = Recipe(execution="compiled", backend="eager")
 
 

@@ -87,6 +87,22 @@ def test_two_modules_of_one_name_are_refused(tmp_path, monkeypatch):
         load_folder("twin_entries")
 
 
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("INFO = 1\nif\n", r"one\.py:2: not valid Python \(invalid syntax\); correct it first"),
+        (OUTSIDE.replace("on=", "requires=('gpu',), on="), r"one\.py: optimization mine: requires 'gpu' is unknown"),
+    ],
+)
+def test_a_built_in_file_that_cannot_be_used_is_named(tmp_path, monkeypatch, text, sentence):
+    package = tmp_path / f"broken_entries_{len(text)}"
+    write(package / "__init__.py", "")
+    write(package / "one.py", text)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UserError, match=sentence):
+        load_folder(package.name)
+
+
 def test_an_outside_optimization_is_loaded_with_its_function(tmp_path):
     path = write(tmp_path / "mine.py", OUTSIDE)
     assert make_catalog().load_optimization(path).name == "mine"
@@ -105,7 +121,17 @@ def test_dataclasses_work_in_an_outside_file(tmp_path):
     ("text", "sentence"),
     [
         ("x = 1", r"broken\.py has no INFO"),
-        ("INFO = (", r"broken\.py is not valid Python \(.*line 1\)"),
+        ("INFO = (", r"broken\.py:1: not valid Python \('\(' was never closed\)"),
+        ("x = 1\nif x\n    y = 2", r"broken\.py:2: not valid Python \(expected ':'\)"),
+        ("INFO = '\0'", r"broken\.py: not valid Python \(source code string cannot contain null bytes\)"),
+        (
+            OUTSIDE.replace("on=", "requires=('cudda',), on="),
+            r"broken\.py:4: optimization mine: requires 'cudda' is unknown; did you mean 'cuda'\?",
+        ),
+        (
+            OUTSIDE.replace("on=", "numerics='trainng', on="),
+            r"broken\.py:4: optimization mine: numerics 'trainng' is unknown; did you mean 'training'\?",
+        ),
         ("y = 1\nINFO = 1 / 0", r"broken\.py:2 fails when imported: ZeroDivisionError: division by zero"),
         ("import not_there\nINFO = 1", r"broken\.py:1 fails when imported: ModuleNotFoundError"),
         ("INFO = 3", r"broken\.py: INFO is a int; optimizations need a OptimizationInfo"),
@@ -145,7 +171,7 @@ class Entry:
         self.module = module
 
     def load(self):
-        if isinstance(self.module, ImportError):
+        if isinstance(self.module, Exception):
             raise self.module
         return self.module
 
@@ -164,6 +190,10 @@ def test_an_installed_optimization_joins_the_catalog(tmp_path, monkeypatch):
     ("module", "sentence"),
     [
         (ImportError("no module plug"), r"entry point plug\.in of .* cannot be loaded \(no module plug\)"),
+        (
+            SyntaxError("bad", ("plug.py", 3, 1, "")),
+            r"entry point plug\.in of .* cannot be loaded \(bad \(plug.py, line 3",
+        ),
         (SimpleNamespace(), r"entry point plug\.in of .* has no INFO"),
         (
             SimpleNamespace(INFO=SimpleNamespace(name="sync_free"), __file__="plug.py"),

@@ -46,7 +46,6 @@ OWNERS = {
     "submitit": ("run/executors",),
     "ray": ("run/executors",),
     "scipy": ("analysis",),
-    "statsmodels": ("analysis",),
     "seaborn": ("figures",),
     "matplotlib": ("figures",),
     "typst": ("report",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -43,6 +44,24 @@ def test_the_annotated_tree_is_the_tree():
 def test_every_folder_of_the_tree_is_annotated():
     section = README.partition("## Where things are")[2].partition("```")[2].partition("```")[0]
     assert all(len(line.split()) > 2 for line in section.strip("\n").splitlines())
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a git checkout")
+def test_what_the_two_commands_write_is_ignored_and_never_committed():
+    written = [
+        "reports/hm-smoke/report.pdf",
+        "runs/hm-smoke/records",
+        "mlflow.db",
+        "build/x",
+        ".hypothesis/x",
+        ".venv/x",
+    ]
+    assert git("check-ignore", "--no-index", *written) == written
+    assert git("ls-files", "--cached", "--ignored", "--exclude-standard") == []
+
+
+def git(*arguments: str) -> list[str]:
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True).stdout.split()
 
 
 def test_ci_runs_the_readmes_test_command():
@@ -120,14 +139,14 @@ def test_the_figure_recipe_draws(tmp_path):
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     trials = [
-        SimpleNamespace(workload="w", name=name, completed=True, peak_memory_gib=gib)
+        SimpleNamespace(name=name, completed=True, peak_memory_gib=gib)
         for name, gib in [("eager", 1.0), ("full", 2.5), ("eager", 1.5)]
     ]
-    info = module.info(SimpleNamespace(trials=trials), "w")
+    info = module.info(SimpleNamespace(name="w", quality=SimpleNamespace(trials=trials)))
     assert (info.names, info.peak_gib) == (("eager", "full"), (1.5, 2.5))
     axes = Figure().subplots(1, module.panels(info), squeeze=False)[0]
     module.draw(info, axes)
     assert [bar.get_width() for bar in axes[0].patches] == [1.5, 2.5]
     assert module.describe(info) == "Peak memory of each cell of w, from 1.5 to 2.5 GiB."
-    assert module.info(SimpleNamespace(trials=trials), "other") is None
+    assert module.info(SimpleNamespace(name="other", quality=SimpleNamespace(trials=[]))) is None
     assert {"TITLE", "ORDER", "height_in"} <= set(dir(module))

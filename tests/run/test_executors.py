@@ -14,8 +14,9 @@ import pytest
 
 from ablate.core.errors import UserError
 from ablate.files.paths import StudyPaths
+from ablate.run.executors.base import WorkerPool, Workers, require_database
 from ablate.run.executors.coordinate import coordinate
-from ablate.run.executors.executors import Crew, ExecutorName, Workers, _check_database, start_workers
+from ablate.run.executors.registry import start_workers
 from ablate.run.outcome import RunOutcome
 from ablate.run.progress import SilentProgress
 from run_parts import HERE, Notes, make_run, read_log, wait_until
@@ -39,9 +40,7 @@ def make_workers(folder: Path, paths: StudyPaths, **changes: Any) -> Workers:
     return Workers(**{**fields, **changes})
 
 
-def coordinate_with(
-    name: ExecutorName, folder: Path, progress: SilentProgress | None = None, **changes: Any
-) -> RunOutcome:
+def coordinate_with(name: str, folder: Path, progress: SilentProgress | None = None, **changes: Any) -> RunOutcome:
     study, design, paths = make_run(folder)
     workers = make_workers(folder, paths, **changes)
     return coordinate(study, design, paths, progress or SilentProgress(), lambda: start_workers(name, workers))
@@ -52,7 +51,7 @@ def coordinate_with(
     [("local", {}), ("submitit", {"cluster": "local"}), pytest.param("ray", {}, marks=pytest.mark.slow)],
 )
 def test_an_executor_hands_out_workers_and_the_ledger_the_trials(
-    name: ExecutorName, options: dict[str, str], tmp_path: Path
+    name: str, options: dict[str, str], tmp_path: Path
 ) -> None:
     notes = Notes()
     outcome = coordinate_with(name, tmp_path, notes, options=options)
@@ -65,7 +64,7 @@ def test_an_executor_hands_out_workers_and_the_ledger_the_trials(
 
 
 @pytest.mark.parametrize(("name", "options"), [("local", {}), ("submitit", {"cluster": "local"})])
-def test_workers_that_fail_are_named(name: ExecutorName, options: dict[str, str], tmp_path: Path) -> None:
+def test_workers_that_fail_are_named(name: str, options: dict[str, str], tmp_path: Path) -> None:
     command = (sys.executable, "-c", "raise SystemExit(7)")
     with pytest.raises(UserError, match=r"6 of 6 trials are left \(a worker ended with exit code 7; see /.*run again"):
         coordinate_with(name, tmp_path, command=command, options=options)
@@ -73,7 +72,7 @@ def test_workers_that_fail_are_named(name: ExecutorName, options: dict[str, str]
 
 @pytest.mark.parametrize(("name", "options"), [("local", {}), ("submitit", {"cluster": "local"})])
 def test_an_interrupt_stops_the_workers_and_their_trials(
-    name: ExecutorName, options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_SLEEP_S", "120")
 
@@ -93,22 +92,22 @@ def test_an_interrupt_stops_the_workers_and_their_trials(
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_while_workers_are_started_stops_them(number: signal.Signals, tmp_path: Path) -> None:
     study, design, paths = make_run(tmp_path)
-    crews: list[Crew] = []
+    pools: list[WorkerPool] = []
 
-    def start() -> Crew:
-        crews.append(start_workers("local", make_workers(tmp_path, paths, command=("sleep", "60"))))
+    def start() -> WorkerPool:
+        pools.append(start_workers("local", make_workers(tmp_path, paths, command=("sleep", "60"))))
         signal.raise_signal(number)
-        return crews[0]
+        return pools[0]
 
     outcome = coordinate(study, design, paths, SilentProgress(), start)
-    assert (outcome.interrupted, crews[0].running()) == (True, 0)
+    assert (outcome.interrupted, pools[0].running()) == (True, 0)
 
 
 def test_workers_of_several_hosts_need_a_database(tmp_path: Path) -> None:
     _, _, paths = make_run(tmp_path)
     with pytest.raises(UserError, match="workers of SLURM need a ledger that all hosts reach: --ledger postgresql"):
-        _check_database(make_workers(tmp_path, paths), "SLURM")
-    _check_database(make_workers(tmp_path, paths, shares_database=True), "SLURM")
+        require_database(make_workers(tmp_path, paths), "SLURM")
+    require_database(make_workers(tmp_path, paths, shares_database=True), "SLURM")
 
 
 def test_ray_takes_no_options(tmp_path: Path) -> None:
@@ -174,7 +173,7 @@ def test_jobs_that_were_submitted_before_one_was_refused_are_cancelled(
 
 @pytest.mark.parametrize(("name", "extra"), [("submitit", "slurm"), ("ray", "ray")])
 def test_an_executor_that_is_not_installed_says_which_extra_it_is(
-    name: ExecutorName, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(UserError, match=rf"pip install 'ablate-study\[{extra}\]'"):
@@ -184,9 +183,9 @@ def test_an_executor_that_is_not_installed_says_which_extra_it_is(
 def test_the_last_look_waits_for_workers_that_end_by_themselves(tmp_path: Path) -> None:
     _, _, paths = make_run(tmp_path)
     sleeper = (sys.executable, "-c", "import time; time.sleep(1)")
-    crew = start_workers("local", make_workers(tmp_path, paths, command=sleeper))
+    pool = start_workers("local", make_workers(tmp_path, paths, command=sleeper))
     started = time.monotonic()
-    assert crew.running() == 2
-    crew.wait()
-    assert (crew.running(), crew.problems()) == (0, [])
+    assert pool.running() == 2
+    pool.wait()
+    assert (pool.running(), pool.problems()) == (0, [])
     assert time.monotonic() - started > 0.5

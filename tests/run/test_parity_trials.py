@@ -22,6 +22,7 @@ from ablate.records.store import read_design, read_json, read_record, write_reco
 from ablate.run.compile_cache import close_cache, open_cache
 from ablate.run.ledger.journal import JournalStore
 from ablate.run.ledger.ledger import Claim, Held, Ledger
+from ablate.run.options import RunOptions
 from ablate.run.outcome import RunOutcome
 from ablate.run.progress import PlainProgress, SilentProgress
 from ablate.run.rerun import train_again
@@ -51,7 +52,7 @@ def run_small(
 ) -> RunOutcome:
     study, design, paths = with_parity(folder, parity, **(changes or {}))
     progress = options.pop("progress", SilentProgress())
-    return run_study(study, design, paths, progress, command=FAKE_COMMAND, **options)
+    return run_study(study, design, paths, progress, RunOptions(**options), command=FAKE_COMMAND)
 
 
 def read_requests(folder: Path) -> dict[str, TrialRequest]:
@@ -154,7 +155,7 @@ def test_one_arm_that_fails_leaves_the_others_and_the_timed_trials(
 
 def test_one_workload_with_its_own_reference(tmp_path: Path) -> None:
     changes = {"workloads": make_workloads("hm/user-churn", "hm/item-sales")}
-    outcome = run_small(tmp_path, changes=changes, workloads=["hm/item-sales"])
+    outcome = run_small(tmp_path, changes=changes, workloads=("hm/item-sales",))
     assert (outcome.planned, outcome.parity_planned) == (3, 3)
     assert all(key.startswith("hm/item-sales") for key in read_log(tmp_path, "start"))
     both = run_small(tmp_path, changes=changes)

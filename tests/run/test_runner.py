@@ -15,6 +15,7 @@ from ablate.core.errors import UserError
 from ablate.core.study import ExplicitCell
 from ablate.files.disk import explain_disk_errors
 from ablate.records.store import read_design, read_record, read_study
+from ablate.run.options import RunOptions
 from ablate.run.outcome import RunOutcome
 from ablate.run.plan.stored_study import store_plan
 from ablate.run.progress import SilentProgress
@@ -35,8 +36,17 @@ from run_parts import (
 
 def run_small(folder: Path, progress: SilentProgress | None = None, **options: object) -> RunOutcome:
     changes = options.pop("changes", {})
+    given = {name: options.pop(name) for name in ("workloads", "retry_failed") if name in options}
     study, design, paths = make_run(folder, **changes)  # type: ignore[arg-type]
-    return run_study(study, design, paths, progress or SilentProgress(), command=FAKE_COMMAND, **options)  # type: ignore[arg-type]
+    return run_study(
+        study,
+        design,
+        paths,
+        progress or SilentProgress(),
+        RunOptions(**given),  # type: ignore[arg-type]
+        command=FAKE_COMMAND,
+        **options,  # type: ignore[arg-type]
+    )
 
 
 def test_every_trial_once_in_planned_order_and_nothing_again(tmp_path: Path) -> None:
@@ -106,13 +116,13 @@ def test_one_workload_first_then_the_rest_interleaved(tmp_path: Path) -> None:
     from builders import make_workloads
 
     changes = {"workloads": make_workloads("hm/user-churn", "hm/item-sales"), "blocks": 1}
-    first = run_small(tmp_path, changes=changes, workloads=["hm/item-sales"])
+    first = run_small(tmp_path, changes=changes, workloads=("hm/item-sales",))
     assert (first.planned, first.trained) == (3, 3)
     assert all(key.startswith("hm/item-sales") for key in read_log(tmp_path, "start"))
     second = run_small(tmp_path, changes=changes)
     assert (second.planned, second.trained) == (6, 3)
     with pytest.raises(UserError, match="no workload 'hm/nothing'"):
-        run_small(tmp_path, changes=changes, workloads=["hm/nothing"])
+        run_small(tmp_path, changes=changes, workloads=("hm/nothing",))
 
 
 def test_failures_are_recorded_with_reasons_and_never_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

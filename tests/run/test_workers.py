@@ -22,11 +22,13 @@ from ablate.core.recipe import Recipe
 from ablate.core.request import TrialRequest
 from ablate.files.paths import StudyPaths
 from ablate.records.store import read_record, write_json, write_record
-from ablate.run.devices import Device, cpu_device, describe_difference, describe_worker, kind_of_wish, take_seat
+from ablate.run.devices import Device, cpu_device, describe_difference, describe_worker, kind_of_wish, reserve
+from ablate.run.executors.base import WorkerPool
 from ablate.run.executors.coordinate import coordinate
 from ablate.run.ledger.journal import open_journal
 from ablate.run.ledger.ledger import Claim, Foreign, Held, Ledger
 from ablate.run.ledger.lock_owner import describe_holder
+from ablate.run.options import RunOptions
 from ablate.run.plan.plan import trial_states
 from ablate.run.process.parent_death import tie
 from ablate.run.progress import SilentProgress
@@ -159,7 +161,7 @@ def test_a_block_begun_elsewhere_can_be_trained_anew(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"begun in another environment: hm-user-churn--b00 \(torch 0\.1 there"):
         run_study(study, design, paths, SilentProgress(), command=FAKE_COMMAND)
     assert set(read_log(tmp_path, "start")) == {trial.key for trial in trials[3:]}  # the other block is done
-    outcome = run_study(study, design, paths, SilentProgress(), command=FAKE_COMMAND, restart_blocks=True)
+    outcome = run_study(study, design, paths, SilentProgress(), RunOptions(restart_blocks=True), command=FAKE_COMMAND)
     assert (outcome.trained, outcome.completed, outcome.exit_code) == (3, 6, 0)
     assert read_record(paths.records / trials[0].slug).identity.attempt == 2
     assert read_record(paths.records / f"{trials[0].slug}.attempt-1").completed
@@ -172,7 +174,7 @@ def test_failed_trials_of_a_block_begun_elsewhere_are_not_tried_again_and_this_i
     for trial in trials[1:]:  # of the same block, and the whole other block, which did not complete anywhere
         write_record(paths.records / trial.slug, make_record(trial, status="failed"))
     progress = Notes()
-    outcome = run_study(study, design, paths, progress, command=FAKE_COMMAND, retry_failed=True)
+    outcome = run_study(study, design, paths, progress, RunOptions(retry_failed=True), command=FAKE_COMMAND)
     assert set(read_log(tmp_path, "start")) == {trial.key for trial in trials[3:]}
     assert (outcome.completed, len(outcome.failed), outcome.exit_code) == (4, 2, 2)
     [said] = [line for line in progress.lines if "not tried again" in line]
@@ -186,7 +188,7 @@ def test_who_starts_workers_retries_no_failed_trial_of_a_block_that_they_may_not
     for trial in trials[1:]:  # of the same block, and the whole other block, which did not complete anywhere
         write_record(paths.records / trial.slug, make_record(trial, status="failed"))
 
-    class Crew:
+    class Workers(WorkerPool):
         def running(self) -> int:
             run_study(study, design, paths, SilentProgress(), command=FAKE_COMMAND)
             return 0
@@ -194,12 +196,10 @@ def test_who_starts_workers_retries_no_failed_trial_of_a_block_that_they_may_not
         def problems(self) -> list[str]:
             return []
 
-        def wait(self) -> None: ...
-
         def stop(self) -> None: ...
 
     progress = Notes()
-    outcome = coordinate(study, design, paths, progress, Crew, retry_failed=True)
+    outcome = coordinate(study, design, paths, progress, Workers, RunOptions(retry_failed=True))
     assert set(read_log(tmp_path, "start")) == {trial.key for trial in trials[3:]}
     assert (outcome.completed, len(outcome.failed), outcome.exit_code) == (4, 2, 2)
     assert progress.lines[0] == (
@@ -277,28 +277,28 @@ def test_each_worker_gets_a_gpu_of_its_own(tmp_path: Path) -> None:
     gpus = tuple(
         Device(kind="cuda", name=f"card {n}", lock_name=f"GPU-{n}", visible=f"GPU-{n}", index=0) for n in range(2)
     )
-    first, first_seat = take_seat(gpus, None)
-    second, second_seat = take_seat(gpus, "auto")
-    third, third_seat = take_seat(gpus, "cuda")
-    assert (first, second, third, third_seat) == (*gpus, gpus[0], None)
-    assert first_seat is not None and second_seat is not None
-    first_seat.release()
-    assert take_seat(gpus, "cuda:1") == (gpus[1], None)  # as asked for, in turns with its worker
-    device, seat = take_seat(gpus, "GPU-0")
-    assert device == gpus[0] and seat is not None
+    first, first_reserved = reserve(gpus, None)
+    second, second_reserved = reserve(gpus, "auto")
+    third, third_reserved = reserve(gpus, "cuda")
+    assert (first, second, third, third_reserved) == (*gpus, gpus[0], None)
+    assert first_reserved is not None and second_reserved is not None
+    first_reserved.release()
+    assert reserve(gpus, "cuda:1") == (gpus[1], None)  # as asked for, in turns with its worker
+    device, reserved = reserve(gpus, "GPU-0")
+    assert device == gpus[0] and reserved is not None
     with pytest.raises(UserError, match=r"cuda:2 is not visible here; there is cuda:0 \(card 0\), cuda:1 \(card 1\)"):
-        take_seat(gpus, "cuda:2")
-    for held in (second_seat, seat):
+        reserve(gpus, "cuda:2")
+    for held in (second_reserved, reserved):
         held.release()
 
 
-def test_a_seat_that_is_a_link_is_one_sentence(tmp_path: Path) -> None:
+def test_a_reserved_that_is_a_link_is_one_sentence(tmp_path: Path) -> None:
     device = cpu_device()
-    seat = device.lock_path.with_suffix(".seat")
-    seat.parent.mkdir(exist_ok=True)
-    seat.symlink_to(tmp_path / "somewhere")
-    with pytest.raises(UserError, match=r"cannot lock .*: Too many levels of symbolic links: .*\.seat; set ABLATE_"):
-        take_seat((device,), None)
+    reserved = device.lock_path.with_suffix(".worker")
+    reserved.parent.mkdir(exist_ok=True)
+    reserved.symlink_to(tmp_path / "somewhere")
+    with pytest.raises(UserError, match=r"cannot lock .*: Too many levels of symbolic links: .*\.worker; set ABLATE_"):
+        reserve((device,), None)
 
 
 def test_a_worker_with_an_impossible_process_id_is_gone() -> None:

@@ -13,7 +13,7 @@ import pytest
 from ablate.core.cell import Design, PlannedTrial
 from ablate.core.evidence import Evidence
 from ablate.core.optimization import Level, OptimizationInfo
-from ablate.core.record import DataStamp, Identity, Metric, Times, TrialRecord
+from ablate.core.record import DataStamp, Metric, Times, TrialRecord
 from ablate.core.study import Equivalence, ExplicitCell, Factor, LoaderOptions, Study, Timing, Training, WorkloadChoice
 from ablate.core.workload import WorkloadInfo
 from ablate.design.cells import make_design
@@ -58,25 +58,10 @@ def make_series(num_steps: int) -> dict[str, list[float]]:
 
 def make_record(study: Study, trial: PlannedTrial) -> TrialRecord:
     """A completed trial: starts 2026-01-01T00:00:00Z, two epochs of 3.5 s and 1.5 s, steady 1.5 s, horizon 17 s."""
-    return TrialRecord(
-        identity=Identity(
-            study=study.name,
-            study_hash=study.hash,
-            key=trial.key,
-            workload=trial.workload,
-            execution=trial.cell.cell.execution,
-            levels=trial.cell.cell.levels,
-            effective_key=trial.cell.effective_key,
-            arms=trial.cell.arms,
-            block=trial.block,
-            seed=trial.seed,
-            order=trial.order,
-            purpose=trial.purpose,
-        ),
+    return replace(
+        TrialRecord.begin(study, trial, started_at="2026-01-01T00:00:00+00:00", cache_state="cold"),
         status="completed",
-        started_at="2026-01-01T00:00:00+00:00",
         ended_at="2026-01-01T00:00:10+00:00",
-        cache_state="cold",
         data=DataStamp(dataset="look-alike", dataset_digest="d1", stream_hash=f"s{trial.block}", num_steps=6),
         times=Times(
             epoch_s=(3.5, 1.5),

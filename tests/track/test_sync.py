@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
+from ablate.analysis.results.study import Results
 from ablate.core.errors import UserError
 from ablate.core.record import Failure
 from ablate.core.study import Equivalence
 from ablate.records.store import write_json
 from ablate.track.sync import Tracker, sync_study
+from builders import make_study
 
 START_MS = 1767225600000
 
@@ -35,10 +37,11 @@ def history_lengths(uri):
     }
 
 
-def write_report(on_disk, text="{}"):
+def write_report(on_disk, num_cells=0):
     folder = on_disk.paths.report
     (folder / "figures").mkdir(parents=True, exist_ok=True)
-    (folder / "results.json").write_text(text)
+    results = Results(study=make_study(), study_hash="", num_cells=num_cells, num_keys=0)
+    write_json(on_disk.paths.results_json, results)
     (folder / "figures" / "loss.svg").write_text("<svg/>")
     (folder / "report.pdf").write_bytes(b"%PDF")
 
@@ -178,11 +181,11 @@ def test_the_report_is_sent_again_only_when_it_changed(on_disk, store_uri):
     digest = parent.data.tags["ablate.report_digest"]
     sync_study(on_disk.paths, store_uri)
     assert client.get_run(run_id).data.tags["ablate.report_digest"] == digest
-    write_report(on_disk, '{"speedup": 2}')
+    write_report(on_disk, num_cells=2)
     sync_study(on_disk.paths, store_uri)
     assert client.get_run(run_id).data.tags["ablate.report_digest"] != digest
     sent = Path(client.download_artifacts(run_id, "report/results.json"))
-    assert json.loads(sent.read_text()) == {"speedup": 2}
+    assert json.loads(sent.read_text())["num_cells"] == 2
 
 
 def test_a_corrupt_record_does_not_stop_the_others(on_disk, store_uri):

@@ -2,51 +2,59 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
 
+from ablate.analysis.results.speed import Speed
+from ablate.analysis.results.study import Results, WorkloadResults
+from ablate.analysis.results.training import Side, Training, TrainingVerdict, TrainingWord
 from ablate.core.errors import StoredDataError
+from ablate.files.paths import StudyPaths
+from ablate.records.store import write_json
 from ablate.track.sync import sync_study
 from ablate.track.training import training_tags
+from builders import make_study
 
 
-def verdict(workload: str, subject: str, word: str, side: str = "arm") -> dict[str, str]:
-    return {"workload": workload, "side": side, "subject": subject, "verdict": word, "reason": "left out"}
+def verdict(subject: str, word: TrainingWord, side: Side = "arm") -> TrainingVerdict:
+    return TrainingVerdict(side=side, subject=subject, verdict=word, reason="omitted")
+
+
+def write_results(paths: StudyPaths, workloads: dict[str, list[TrainingVerdict]]) -> None:
+    found = tuple(
+        WorkloadResults(name=name, title="", speed=Speed(horizon_epochs=1), training=Training(verdicts=tuple(rows)))
+        for name, rows in workloads.items()
+    )
+    write_json(paths.results_json, Results(study=make_study(), study_hash="", num_cells=0, num_keys=0, workloads=found))
 
 
 def test_arms_by_verdict_per_workload(tmp_path: Path) -> None:
-    path = tmp_path / "results.json"
-    assert training_tags(path) == {}
-    rows = [
-        verdict("hm/user-churn", "naive", "different"),
-        verdict("hm/user-churn", "full", "equivalent"),
-        verdict("hm/user-churn", "without-x", "equivalent"),
-        verdict("hm/user-churn", "x", "different", side="optimization"),
-        verdict("odd name!", "full", "not tested"),
+    paths = StudyPaths.of("tags", runs=tmp_path, reports=tmp_path)
+    assert training_tags(paths) == {}
+    churn = [
+        verdict("naive", "different"),
+        verdict("full", "equivalent"),
+        verdict("without-x", "equivalent"),
+        verdict("x", "different", side="optimization"),
     ]
-    path.write_text(json.dumps({"format": 2, "training": rows}))
-    assert training_tags(path) == {
+    write_results(paths, {"hm/user-churn": churn, "odd name!": [verdict("full", "not tested")], "none": []})
+    assert training_tags(paths) == {
         "ablate.training.hm/user-churn": "different: naive; equivalent: full, without-x",
         "ablate.training.odd name_": "not tested: full",
     }
-    path.write_text(json.dumps({"format": 1}))
-    assert training_tags(path) == {}
-    path.write_text("{")
+    paths.results_json.write_text("{")
     with pytest.raises(StoredDataError, match=r"results\.json cannot be read"):
-        training_tags(path)
+        training_tags(paths)
 
 
 def test_the_study_carries_them(make_study_on_disk, store_uri):
     on_disk = make_study_on_disk()
     on_disk.write_all()
-    path = on_disk.paths.results_json
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"training": [verdict("hm/user-churn", "full", "equivalent")]}))
+    write_results(on_disk.paths, {"hm/user-churn": [verdict("full", "equivalent")]})
     outcome = sync_study(on_disk.paths, store_uri)
     run = MlflowClient(store_uri).get_run(outcome.parent_run_id)
     assert run.data.tags["ablate.training.hm/user-churn"] == "equivalent: full"
-    path.write_text("{")
+    on_disk.paths.results_json.write_text("{")
     assert "results.json cannot be read" in sync_study(on_disk.paths, store_uri).problem

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ablate.analysis.results.study import Finding
+from ablate.analysis.results.quality import Finding
 from ablate.analysis.trials.comparable import WorkloadTrials
 
 MOST_NAMED = 4
@@ -34,7 +34,7 @@ def machine_findings(trials: WorkloadTrials) -> list[Finding]:
                "cool the GPU or fix its clocks below its limits (nvidia-smi --lock-gpu-clocks)"),
         *_changes(trials),
     ]  # fmt: skip
-    return [Finding(workload=trials.workload, kind="note", text=text) for text in texts if text]
+    return [Finding(kind="note", text=text) for text in texts if text]
 
 
 Measure = Callable[[Mapping[str, Any], Mapping[str, Any]], tuple[float, str]]

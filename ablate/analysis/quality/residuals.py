@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ablate.analysis.results.study import Finding, RunOrder
+from ablate.analysis.results.quality import Finding, RunOrder
 from ablate.analysis.statistics.engine import Array, block_t
 from ablate.analysis.statistics.inference import as_speedups
 from ablate.analysis.trials.comparable import WorkloadTrials
@@ -57,7 +57,7 @@ def take_out_means(trials: WorkloadTrials, times: LogTimes) -> Residuals | None:
     return Residuals(keys=keys, blocks=blocks, residual_CB=residual, order_CB=order_CB)
 
 
-def run_order(workload: str, found: Residuals) -> RunOrder:
+def run_order(found: Residuals) -> RunOrder:
     """Slope of the residuals on the place in the block, block by block, then block-t over blocks.
 
     A block's residual holds only `(B - 1) / B` of its own drift, the rest went into the cell means; that is undone.
@@ -68,7 +68,7 @@ def run_order(workload: str, found: Residuals) -> RunOrder:
     drift_B = slope_B * (num_cells - 1) * num_blocks / (num_blocks - 1)
     drift = float(drift_B.mean())
     half = float(block_t(drift_B).half) if num_blocks > 2 else None
-    return RunOrder(workload=workload, drift=math.exp(drift), interval=as_speedups(drift, half), num_blocks=num_blocks)
+    return RunOrder(drift=math.exp(drift), interval=as_speedups(drift, half), num_blocks=num_blocks)
 
 
 def residual_findings(trials: WorkloadTrials, found: Residuals, order: RunOrder) -> list[Finding]:
@@ -91,7 +91,7 @@ def residual_findings(trials: WorkloadTrials, found: Residuals, order: RunOrder)
             f"{len(outlying)} steady times lie far from what their cell and block explain ({', '.join(names)}{more}); "
             "they stay in, and more blocks lower their weight"
         )
-    return [Finding(workload=trials.workload, kind="note", text=text) for text in texts]
+    return [Finding(kind="note", text=text) for text in texts]
 
 
 def outliers(found: Residuals) -> list[tuple[str, int, float]]:

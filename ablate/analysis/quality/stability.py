@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ablate.analysis.results.study import Finding, Stability
+from ablate.analysis.results.quality import Finding, Stability
 from ablate.analysis.statistics.change_points import Level, find_levels
 from ablate.analysis.trials.comparable import Trial, WorkloadTrials
 from ablate.records.store import read_columns
@@ -26,7 +26,7 @@ def make_stability(trials: WorkloadTrials, steps_per_epoch: int) -> list[Stabili
     series = [read_step_times(trial) for trial in every]
     starts = [first_free_step(trial) for trial in every]
     return [
-        judge(trials.workload, trials.name_of(key), block, levels, start, steps_per_epoch)
+        judge(trials.name_of(key), block, levels, start, steps_per_epoch)
         for (block, key), levels, start, steps in zip(places, find_levels(series, starts), starts, series, strict=True)
         if len(steps)
     ]
@@ -43,7 +43,7 @@ def first_free_step(trial: Trial) -> int:
     return max((event.step + 1 for event in trial.record.evidence.events), default=0)
 
 
-def judge(workload: str, name: str, block: int, levels: Sequence[Level], start: int, steps_per_epoch: int) -> Stability:
+def judge(name: str, block: int, levels: Sequence[Level], start: int, steps_per_epoch: int) -> Stability:
     """Classify one trial by its last level.
 
     Args:
@@ -53,13 +53,12 @@ def judge(workload: str, name: str, block: int, levels: Sequence[Level], start: 
     """
     if not levels:
         return Stability(
-            workload=workload, name=name, block=block, verdict="too short", steady_from=start, change=None,
+            name=name, block=block, verdict="too short", steady_from=start, change=None,
             num_levels=0,
         )  # fmt: skip
     last = levels[-1]
     settled = last.stop - last.start >= min(steps_per_epoch, last.stop - start)
     return Stability(
-        workload=workload,
         name=name,
         block=block,
         verdict="flat" if len(levels) == 1 else "settles" if settled else "no steady state",
@@ -69,7 +68,7 @@ def judge(workload: str, name: str, block: int, levels: Sequence[Level], start: 
     )
 
 
-def stability_findings(workload: str, rows: Sequence[Stability]) -> list[Finding]:
+def stability_findings(rows: Sequence[Stability]) -> list[Finding]:
     """Say how many trials never settle or end slower than they began, naming a few."""
     restless = [r for r in rows if r.verdict == "no steady state"]
     slower = [r for r in rows if r.verdict == "settles" and r.change is not None and r.change > 1.0]
@@ -84,7 +83,7 @@ def stability_findings(workload: str, rows: Sequence[Stability]) -> list[Finding
             f"{len(slower)} of {len(rows)} trials end slower than they ran before ({_names(slower)}); random order "
             "spreads that over the cells, more blocks average it out"
         )
-    return [Finding(workload=workload, kind="note", text=text) for text in found]
+    return [Finding(kind="note", text=text) for text in found]
 
 
 def _names(rows: Sequence[Stability]) -> str:

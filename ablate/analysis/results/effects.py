@@ -6,52 +6,29 @@ Legend: an effect is a difference of log times (positive = faster); a speed-up i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
+from ablate.analysis.statistics.inference import Estimate
 from ablate.core.contrast import ContrastKind
 
 Response = Literal["steady", "horizon_cold", "horizon_warm"]
 RESPONSES: tuple[Response, ...] = ("steady", "horizon_cold", "horizon_warm")
-Grade = Literal["single", "pilot", "full"]
+Cache = Literal["cold", "warm"]
+CACHE_OF: Mapping[Response, Cache] = {"horizon_cold": "cold", "horizon_warm": "warm"}
+WhyAbsent = Literal["inert", "no such cell", "not comparable", "no complete block"]
 ClaimWord = Literal["supported", "refuted", "undecided", "pilot", "not measured"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estimate:
-    """A number with its uncertainty.
-
-    Attributes:
-        effect: Mean over blocks of the contrast on log time.
-        speedup: `exp(effect)`.
-        interval: 95 % block-t interval of the speed-up; None with one block.
-        simultaneous: The same, Bonferroni over the family that the number belongs to.
-        p_holm: Two-sided p-value, Holm-adjusted over the family; None with one block.
-        grade: `single` (one block: no interval), `pilot` (fewer than five: no claims), `full`.
-        blocks: The blocks behind it.
-        per_block: The contrast in each of these blocks.
-    """
-
-    effect: float
-    speedup: float
-    interval: tuple[float, float] | None = None
-    simultaneous: tuple[float, float] | None = None
-    p_holm: float | None = None
-    grade: Grade = "single"
-    blocks: tuple[int, ...] = ()
-    per_block: tuple[float, ...] = ()
-
-    @property
-    def excludes_one(self) -> bool:
-        """Whether the plain interval leaves out a speed-up of 1."""
-        return self.interval is not None and not self.interval[0] <= 1.0 <= self.interval[1]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Effect:
-    """A contrast of one workload and response: estimated, or inert (0 by construction), or refused with the reason.
+    """A contrast for one response: estimated, or inert (0 by construction), or refused.
 
     Attributes:
+        why: Why there is no estimate; None where there is one.
+        cause: What makes it inert, or the trials not comparable.
+        lacks: The first cells that the design would need for it.
+        num_more_lacking: How many further cells it lacks.
         share: Part of the total, only where the total's interval (five blocks or more) leaves out 1.
         claimed: Five blocks or more, Holm below .05, and the evidence says that the switch bites.
         num_weights: How many effective keys carry weight.
@@ -59,25 +36,33 @@ class Effect:
         assumes: What must hold for the number to be what its kind says; empty when the cells identify it.
     """
 
-    workload: str
     response: Response
     kind: ContrastKind
     subject: str
     estimate: Estimate | None = None
-    inert: str | None = None
-    refused: str | None = None
+    why: WhyAbsent | None = None
+    cause: str = ""
+    lacks: tuple[str, ...] = ()
+    num_more_lacking: int = 0
     share: float | None = None
     claimed: bool = False
     num_weights: int = 0
     dropped: tuple[str, ...] = ()
     assumes: str = ""
 
+    @property
+    def inert(self) -> bool:
+        return self.why == "inert"
+
+    @property
+    def refused(self) -> bool:
+        return self.why is not None and not self.inert
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sensitivity:
     """A primary effect under another summary or another interval; shown beside it, never claimed."""
 
-    workload: str
     response: Response
     kind: ContrastKind
     subject: str
@@ -98,7 +83,6 @@ class OrderRange:
         num_places: Distinct sets that may be on before it.
     """
 
-    workload: str
     response: Response
     optimization: str
     guide: float
@@ -111,18 +95,11 @@ class OrderRange:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOrder:
-    """Whether times drift with the place of a trial in its block.
+class BlocksNeeded:
+    """Blocks for a wanted half-width (a ratio); None beyond 400."""
 
-    Attributes:
-        drift: Ratio of the time of the last trial of a block to that of the first, cells and blocks taken out.
-        interval: 95 % block-t interval of it; None with fewer than three blocks.
-    """
-
-    workload: str
-    drift: float
-    interval: tuple[float, float] | None
-    num_blocks: int
+    half_width: float
+    blocks: int | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,43 +108,20 @@ class Precision:
 
     Attributes:
         half_width: Half-width of the widest simultaneous interval, as a ratio (0.02 = 2 %).
-        blocks_needed: Blocks in all by wanted half-width (`0.01`, `0.02`, `0.03`), from the spread between blocks; None
-            beyond 400.
+        blocks_needed: Blocks in all for a half-width of 1, 2 and 3 %, from the spread between blocks.
     """
 
-    workload: str
     response: Response
     kind: ContrastKind
     num_blocks: int
     half_width: float
-    blocks_needed: Mapping[str, int | None] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stability:
-    """Step times of one trial after its last compilation, cut where their level changes by more than 1 %.
-
-    Attributes:
-        verdict: `flat`: one level. `settles`: the last level lasts an epoch or more. `no steady state`: it does not.
-        steady_from: First step of the last level.
-        change: Ratio of the last level to the one before it; None when there is one level.
-        num_levels: Number of levels.
-    """
-
-    workload: str
-    name: str
-    block: int
-    verdict: Literal["flat", "settles", "no steady state", "too short"]
-    steady_from: int
-    change: float | None
-    num_levels: int
+    blocks_needed: tuple[BlocksNeeded, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class FoldOver:
-    """Whether the half fraction is enough for one workload and response, or the other half must be run."""
+    """Whether the half fraction is enough for one response, or the other half must be run."""
 
-    workload: str
     response: Response
     verdict: Literal["enough", "run the other half", "too few blocks"]
     reasons: tuple[str, ...] = ()
@@ -177,7 +131,6 @@ class FoldOver:
 class Identity:
     """Largest `|total - (compile + sum of effects)|` over blocks: 0 up to rounding, or the analysis is wrong."""
 
-    workload: str
     response: Response
     over: Literal["optimization", "layer"]
     num_blocks: int
@@ -186,13 +139,12 @@ class Identity:
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimVerdict:
-    """The spec's claim under one reading against the total effect of one workload and response.
+    """The spec's claim under one reading against the total effect of one response.
 
     `place` is where the measured interval (or the number, without one) lies: `below`, `inside`, `overlapping` or
     `above` the claimed range, or empty.
     """
 
-    workload: str
     response: Response
     reading: Literal["first reading", "second reading"]
     low: float

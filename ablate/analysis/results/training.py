@@ -9,20 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-VerdictWord = Literal["equivalent", "different within margin", "different", "inconclusive"]
+from ablate.analysis.statistics.envelope import Outcome
+from ablate.analysis.statistics.tost import VerdictWord
+
 TrainingWord = Literal["equivalent", "different within margin", "different", "inconclusive", "not tested"]
 Side = Literal["arm", "optimization"]
 PredictionKind = Literal["decisions", "values", "rankings"]
-Outcome = Literal[
-    "bitwise equal",
-    "within the envelope",
-    "beyond the envelope",
-    "non-finite loss",
-    "different number of steps",
-    "different learning rate",
-    "different dropout masks",
-    "says nothing",
-]
+MarginWhy = Literal["one block", "no margin", "pilot", "steps differ", "rounded differently"]
+WORST_FIRST: tuple[VerdictWord, ...] = ("different", "inconclusive", "different within margin", "equivalent")
 PASSED: tuple[Outcome, ...] = ("bitwise equal", "within the envelope")
 
 
@@ -36,7 +30,6 @@ class Curve:
         deviation: `max |loss_arm - loss_eager| / |loss_eager|` over blocks and the steps of the bin; empty for eager.
     """
 
-    workload: str
     arm: str
     blocks: tuple[int, ...]
     steps: tuple[int, ...]
@@ -50,7 +43,6 @@ class Curve:
 class CurveDistance:
     """How far one timed trial's loss curve is from the eager one of its block; dropout masks are not aligned there."""
 
-    workload: str
     arm: str
     block: int
     max_deviation: float | None
@@ -68,7 +60,8 @@ class WindowRow:
     Attributes:
         subject: The arm, or the optimization.
         window: First step.
-        outcome: Tier 0 and 1; `says nothing` has its reason in `note`, a loss that is not finite has there whose it is.
+        outcome: Tier 0 and 1; `says nothing` has its reason in `note`.
+        lost: Whose loss is not finite.
         num_steps: Steps that both trained.
         num_tested: Steps before eager stops repeating itself (K).
         largest: Largest relative deviation of the loss over the tested steps; None when it is not finite.
@@ -77,7 +70,6 @@ class WindowRow:
             can be the gradient alone.
     """
 
-    workload: str
     side: Side
     subject: str
     block: int
@@ -89,6 +81,7 @@ class WindowRow:
     first_step: int | None = None
     quantity: str = ""
     quantity_step: int | None = None
+    lost: str = ""
     note: str = ""
 
     @property
@@ -110,7 +103,6 @@ class Deviation:
         num_tested: The first steps, which are tested; from there on eager does not repeat itself.
     """
 
-    workload: str
     arm: str
     block: int
     window: int
@@ -131,10 +123,12 @@ class MarginRow:
         difference: Mean over blocks, in units of the loss or metric; None where nothing could be subtracted.
         interval_95: Of a curve it holds for all bins together.
         stated: Whether the spec had the margin when every one of these trials ran.
-        note: Why it is inconclusive, or what else a reader must know.
+        bin, num_bins: Which bin of a curve is shown, from 1, and of how many.
+        differs: The 95 % interval leaves out 0.
+        why: Why nothing is concluded, or only a pilot; None for a test with all it needs.
+        detail: Both numbers of steps, or the settings by which the losses are rounded.
     """
 
-    workload: str
     side: Side
     subject: str
     quantity: Literal["final loss", "loss curve", "validation metric"]
@@ -145,7 +139,11 @@ class MarginRow:
     margin: float | None = None
     stated: Literal["before the trials", "after the fact", "never"] = "never"
     num_blocks: int = 0
-    note: str = ""
+    bin: int | None = None
+    num_bins: int | None = None
+    differs: bool = False
+    why: MarginWhy | None = None
+    detail: str = ""
 
     @property
     def is_beyond(self) -> bool:
@@ -166,12 +164,12 @@ class TrainingVerdict:
         num_windows, num_steps: Windows (over blocks) that tier 1 tested, and their tested steps together.
         largest: Largest relative deviation there.
         block, window, first_step, quantity, quantity_step: Where it departs first, as in `WindowRow`.
+        inert: The optimization cannot act, so there is nothing to test.
         numerics: What an optimization declares: identical, rounding or training.
         called_out: How its loss changed beyond that; empty when it did not.
         gaps: What was not tested, and why.
     """
 
-    workload: str
     side: Side
     subject: str
     verdict: TrainingWord
@@ -185,6 +183,7 @@ class TrainingVerdict:
     first_step: int | None = None
     quantity: str = ""
     quantity_step: int | None = None
+    inert: bool = False
     numerics: str = ""
     called_out: str = ""
     gaps: tuple[str, ...] = ()
@@ -203,7 +202,6 @@ class Agreement:
         overlap: Mean share of the top k that both rank; None for the others.
     """
 
-    workload: str
     arm: str
     trials: Literal["parity", "timed"]
     block: int
@@ -217,8 +215,20 @@ class Agreement:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Untested:
-    """Something about the training that this study does not answer, and why."""
+class Training:
+    """Everything about the losses of one workload.
 
-    workload: str
-    text: str
+    Attributes:
+        margin: Difference of the loss that the spec allows.
+        untested: What this study does not answer, and why.
+    """
+
+    margin: float | None = None
+    verdicts: tuple[TrainingVerdict, ...] = ()
+    windows: tuple[WindowRow, ...] = ()
+    margins: tuple[MarginRow, ...] = ()
+    deviations: tuple[Deviation, ...] = ()
+    agreement: tuple[Agreement, ...] = ()
+    curves: tuple[Curve, ...] = ()
+    distances: tuple[CurveDistance, ...] = ()
+    untested: tuple[str, ...] = ()

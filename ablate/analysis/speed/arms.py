@@ -6,31 +6,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean, median
 
-from ablate.analysis.results.study import ArmSummary, Effect, Response, TrialRow
+from ablate.analysis.results.effects import Effect, Response
+from ablate.analysis.results.quality import TrialRow
+from ablate.analysis.results.speed import ArmSummary
 from ablate.analysis.speed.effects import make_effect
 from ablate.analysis.speed.evidence import flags
 from ablate.analysis.trials.comparable import Trial, WorkloadTrials
+from ablate.analysis.trials.layout import Layout
 from ablate.analysis.trials.responses import LogTimes, seconds_of
-from ablate.core.cell import Design, DesignedCell
+from ablate.core.cell import DesignedCell
 from ablate.core.contrast import Contrast
 from ablate.core.record import TrialRecord
 
 
-def named_keys(design: Design) -> dict[str, tuple[DesignedCell, tuple[str, ...]]]:
-    """Effective keys that have an arm name -> the cell that is measured, and all arm names of the key."""
-    names: dict[str, list[str]] = {}
-    first: dict[str, DesignedCell] = {}
-    for cell in design.cells:
-        first.setdefault(cell.effective_key, cell)
-        names.setdefault(cell.effective_key, []).extend(cell.arms)
-    return {key: (first[key], tuple(dict.fromkeys(arms))) for key, arms in names.items() if arms}
-
-
-def make_arms(design: Design, trials: WorkloadTrials, responses: Mapping[Response, LogTimes]) -> list[ArmSummary]:
+def make_arms(layout: Layout, trials: WorkloadTrials, responses: Mapping[Response, LogTimes]) -> list[ArmSummary]:
     """Summarize every named cell of a workload, in the order of the design."""
-    keys = named_keys(design)
-    eager = next((key for key, (_, names) in keys.items() if "eager" in names), None)
-    return [_summary(key, cell, names, eager, trials, responses) for key, (cell, names) in keys.items()]
+    eager = layout.key_of("eager")
+    return [_summary(key, cell, names, eager, trials, responses) for key, (cell, names) in layout.arms.items()]
 
 
 def make_rows(trials: WorkloadTrials) -> list[TrialRow]:
@@ -39,7 +31,6 @@ def make_rows(trials: WorkloadTrials) -> list[TrialRow]:
     for planned in trials.planned:
         place = planned.block, planned.cell.effective_key
         blank = TrialRow(
-            workload=planned.workload,
             block=planned.block,
             order=planned.order,
             name=planned.cell.name,
@@ -72,7 +63,6 @@ def _summary(
         for response, log in responses.items()
     }
     return ArmSummary(
-        workload=trials.workload,
         arm=names[0],
         aliases=names[1:],
         effective_key=key,
@@ -123,7 +113,6 @@ def _row(blank: TrialRow, trial: Trial) -> TrialRow:
     record, times = trial.record, trial.record.times
     waits = times.loader_wait_s if times else ()
     return TrialRow(
-        workload=blank.workload,
         block=blank.block,
         order=blank.order,
         name=blank.name,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
-from ablate.analysis.results.study import ClaimVerdict, ClaimWord, Effect
+from ablate.analysis.results.effects import ClaimVerdict, ClaimWord, Effect
 from ablate.analysis.words.speed import format_factor, format_interval
 from ablate.core.study import Claim
 
@@ -43,14 +43,7 @@ def judge(effect: Effect, low: float, high: float) -> tuple[ClaimWord, str, str]
 def _verdict(total: Effect, reading: Reading, low: float, high: float) -> ClaimVerdict:
     verdict, place, sentence = judge(total, low, high)
     return ClaimVerdict(
-        workload=total.workload,
-        response=total.response,
-        reading=reading,
-        low=low,
-        high=high,
-        verdict=verdict,
-        place=place,
-        sentence=sentence,
+        response=total.response, reading=reading, low=low, high=high, verdict=verdict, place=place, sentence=sentence
     )
 
 

@@ -6,18 +6,15 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Literal
 
-from ablate.analysis.results.study import RESPONSES, BreakEven, LedgerBar, Response
-from ablate.analysis.speed.arms import named_keys
+from ablate.analysis.results.effects import CACHE_OF, RESPONSES, Cache, Response
+from ablate.analysis.results.speed import BreakEven, LedgerBar
 from ablate.analysis.trials.comparable import WorkloadTrials
-from ablate.analysis.trials.responses import CACHE_OF, LogTimes
-from ablate.core.cell import Design
+from ablate.analysis.trials.layout import Layout
+from ablate.analysis.trials.responses import LogTimes
 from ablate.core.record import Times
 
-Cache = Literal["cold", "warm"]
-CACHES: Mapping[str, Cache] = {"horizon_cold": "cold", "horizon_warm": "warm"}
 
-
-def make_ledger(design: Design, trials: WorkloadTrials, responses: Mapping[Response, LogTimes]) -> list[LedgerBar]:
+def make_ledger(layout: Layout, trials: WorkloadTrials, responses: Mapping[Response, LogTimes]) -> list[LedgerBar]:
     """Split the horizon of every named cell into compilation, waiting for batches, and the rest (training).
 
     The wait of the horizon is the measured wait per steady epoch times `horizon_epochs`, plus what the other epochs
@@ -27,33 +24,33 @@ def make_ledger(design: Design, trials: WorkloadTrials, responses: Mapping[Respo
     for response in RESPONSES[1:]:
         if response not in responses or trials.not_comparable:
             continue
-        for key, (_, names) in named_keys(design).items():
+        for key, (_, names) in layout.arms.items():
             every = _times(trials, responses[response], key)
             if every:
-                bars.append(_bar(trials.workload, names[0], CACHES[response], every))
+                bars.append(_bar(names[0], CACHE_OF[response], every))
     return bars
 
 
-def make_break_even(design: Design, trials: WorkloadTrials, responses: Mapping[Response, LogTimes]) -> list[BreakEven]:
+def make_break_even(layout: Layout, trials: WorkloadTrials, responses: Mapping[Response, LogTimes]) -> list[BreakEven]:
     """Compare `full` with `eager`: extra start-up time over time saved per steady epoch, cold and warm."""
-    keys = {name: key for key, (_, names) in named_keys(design).items() for name in names}
-    if "eager" not in keys or "full" not in keys or trials.not_comparable:
+    key_of_eager, key_of_full = layout.key_of("eager"), layout.key_of("full")
+    if key_of_eager is None or key_of_full is None or trials.not_comparable:
         return []
     found = []
     for response in RESPONSES[1:]:
         if response not in responses:
             continue
-        eager = _times(trials, responses[response], keys["eager"])
-        full = _times(trials, responses[response], keys["full"])
+        eager = _times(trials, responses[response], key_of_eager)
+        full = _times(trials, responses[response], key_of_full)
         blocks = eager.keys() & full.keys()
         if blocks:
             startup = median(_startup(full[b]) - _startup(eager[b]) for b in blocks)
             saving = median(_steady(eager[b]) - _steady(full[b]) for b in blocks)
-            found.append(break_even(trials.workload, CACHES[response], startup, saving))
+            found.append(break_even(CACHE_OF[response], startup, saving))
     return found
 
 
-def break_even(workload: str, cache: Cache, startup_difference_s: float, saving_per_epoch_s: float) -> BreakEven:
+def break_even(cache: Cache, startup_difference_s: float, saving_per_epoch_s: float) -> BreakEven:
     """Number of epochs after which the saving has paid for the start.
 
     Args:
@@ -69,7 +66,6 @@ def break_even(workload: str, cache: Cache, startup_difference_s: float, saving_
     else:
         verdict, epochs = "after", startup_difference_s / saving_per_epoch_s
     return BreakEven(
-        workload=workload,
         cache=cache,
         verdict=verdict,
         epochs=epochs,
@@ -90,11 +86,10 @@ def horizon_parts(times: Times) -> tuple[float, float, float]:
     return compiling, waiting, horizon - compiling - waiting
 
 
-def _bar(workload: str, arm: str, cache: Cache, every: Mapping[int, Times]) -> LedgerBar:
+def _bar(arm: str, cache: Cache, every: Mapping[int, Times]) -> LedgerBar:
     parts: Sequence[tuple[float, float, float]] = [horizon_parts(times) for times in every.values()]
     compiling, waiting, training = (median(part[index] for part in parts) for index in range(3))
     return LedgerBar(
-        workload=workload,
         arm=arm,
         cache=cache,
         horizon_s=compiling + waiting + training,

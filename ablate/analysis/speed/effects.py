@@ -8,12 +8,14 @@ from typing import Literal
 
 import numpy as np
 
-from ablate.analysis.results.study import Effect, EvidenceVerdict, Identity
+from ablate.analysis.results.effects import Effect, Identity
+from ablate.analysis.results.speed import EvidenceVerdict
 from ablate.analysis.statistics.engine import LEVEL, SEQUENTIAL_LEVEL, contrast_values, weight_matrix
 from ablate.analysis.statistics.inference import estimate, holm
 from ablate.analysis.trials.comparable import WorkloadTrials
+from ablate.analysis.trials.layout import Layout
 from ablate.analysis.trials.responses import LogTimes
-from ablate.core.contrast import Contrast, ContrastKind, Refusal
+from ablate.core.contrast import Contrast, ContrastKind
 from ablate.core.study import Study
 from ablate.design.contrasts import layers_of
 
@@ -56,7 +58,6 @@ def make_effect(
         level: Coverage that the intervals are computed for.
     """
     bare = Effect(
-        workload=trials.workload,
         response=times.response,
         kind=contrast.kind,
         subject=contrast.subject,
@@ -64,43 +65,40 @@ def make_effect(
         assumes=contrast.assumes,
     )
     if not contrast.weights:
-        return replace(bare, inert=contrast.why_inert or "inert")
+        return replace(bare, why="inert", cause=contrast.why_inert or "inert")
     if trials.not_comparable:
-        return replace(bare, refused=f"not comparable: {trials.not_comparable}")
+        return replace(bare, why="not comparable", cause=trials.not_comparable)
     values = block_values(contrast, times)
     dropped = tuple(_why_dropped(contrast, trials, times, block) for block in times.blocks if block not in values)
     if not values:
-        return replace(bare, refused="no block has every trial it needs: " + "; ".join(dropped), dropped=dropped)
+        return replace(bare, why="no complete block", dropped=dropped)
     return replace(
         bare, estimate=estimate(list(values.values()), list(values), family=family, level=level), dropped=dropped
     )
 
 
 def make_effects(
-    contrasts: Sequence[Contrast],
-    refusals: Sequence[Refusal],
-    trials: WorkloadTrials,
-    times: LogTimes,
-    evidence: Mapping[str, EvidenceVerdict],
-    study: Study,
+    layout: Layout, trials: WorkloadTrials, times: LogTimes, evidence: Mapping[str, EvidenceVerdict]
 ) -> list[Effect]:
     """Evaluate every contrast of a design for one workload and response.
 
     Args:
         evidence: Verdict per optimization: what does not bite is not claimed.
     """
+    study, contrasts = layout.study, layout.contrasts
     sizes = {kind: sum(1 for c in contrasts if c.kind == kind and c.weights) for kind in FAMILIES}
     level = SEQUENTIAL_LEVEL if study.sequential else LEVEL
     effects = [make_effect(c, trials, times, family=sizes.get(c.kind, 1), level=level) for c in contrasts]
     effects += [
         Effect(
-            workload=trials.workload,
             response=times.response,
             kind=refusal.kind,
             subject=refusal.subject,
-            refused="this design lacks " + ", ".join(refusal.missing),
+            why="no such cell",
+            lacks=refusal.missing,
+            num_more_lacking=refusal.num_more,
         )
-        for refusal in refusals
+        for refusal in layout.refusals
     ]
     total = next((e for e in effects if e.kind == "total"), None)
     biting = _biting(study, evidence)
@@ -110,11 +108,11 @@ def make_effects(
 
 def make_identities(effects: Iterable[Effect]) -> list[Identity]:
     """Check per block that compile term and attribution add up to the total, for optimizations and for layers."""
-    by_place: dict[tuple[str, str], list[Effect]] = {}
+    by_response: dict[str, list[Effect]] = {}
     for effect in effects:
-        by_place.setdefault((effect.workload, effect.response), []).append(effect)
+        by_response.setdefault(effect.response, []).append(effect)
     found = []
-    for group in by_place.values():
+    for group in by_response.values():
         for over in OVER:
             identity = _identity(group, over)
             if identity is not None:
@@ -142,9 +140,7 @@ def _identity(group: list[Effect], over: Literal["optimization", "layer"]) -> Id
     if not blocks:
         return None
     residual = max(abs(_at(total, block) - sum(_at(e, block) for e in measured)) for block in blocks)
-    return Identity(
-        workload=total.workload, response=total.response, over=over, num_blocks=len(blocks), residual=residual
-    )
+    return Identity(response=total.response, over=over, num_blocks=len(blocks), residual=residual)
 
 
 def _at(effect: Effect, block: int) -> float:

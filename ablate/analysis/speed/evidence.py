@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ablate.analysis.results.study import EvidenceVerdict, EvidenceWord, ExpectationResult
+from ablate.analysis.results.speed import EvidenceVerdict, EvidenceWord, ExpectationResult
 from ablate.analysis.speed.recompilations import describe_sizes
 from ablate.analysis.trials.comparable import Trial, WorkloadTrials
+from ablate.analysis.trials.layout import Layout
 from ablate.core.cell import Design, DesignedCell
-from ablate.core.contrast import Contrast
-from ablate.core.evidence import CompileEvent, LimitHit
+from ablate.core.evidence import CompileEvent, LimitHit, counter_of
 from ablate.core.optimization import Expectation
 from ablate.core.record import TrialRecord
 from ablate.core.study import Factor, Study
 
-DEVICE_ONLY = ("syncs_per_step",)
-NOISY = ("compile_s",)
 NOISE_RATIO = 0.1
 
 
@@ -56,16 +54,10 @@ def naive_and_full(design: Design) -> tuple[Pair, ...]:
     return (Pair(off=keys["naive"], on=keys["full"]),)
 
 
-def make_verdicts(
-    study: Study, design: Design, contrasts: Iterable[Contrast], trials: WorkloadTrials
-) -> list[EvidenceVerdict]:
-    """Judge every varying optimization in one workload.
-
-    Args:
-        contrasts: Where the compiled cells make an optimization inert, its contrasts say why.
-        trials: Evidence is compared only between trials of one block.
-    """
-    why_inert = {c.subject: c.why_inert for c in contrasts if c.why_inert and c.kind == "optimization"}
+def make_verdicts(layout: Layout, trials: WorkloadTrials) -> list[EvidenceVerdict]:
+    """Judge every varying optimization in one workload; evidence is compared only between trials of one block."""
+    study, design = layout.study, layout.design
+    why_inert = {c.subject: c.why_inert for c in layout.contrasts if c.why_inert and c.kind == "optimization"}
     return [_verdict(study, design, factor, why_inert.get(factor.name), trials) for factor in study.varying]
 
 
@@ -109,8 +101,8 @@ def _verdict(
     if jointly:
         reason += "; naive against full, where the other optimizations are switched too"
     return EvidenceVerdict(
-        workload=trials.workload,
         optimization=factor.name,
+        emulation=factor.emulation or "",
         verdict=word,
         reason=reason,
         expectations=results,
@@ -134,7 +126,7 @@ def _word(
     held = [r for r in measured if holds(r)]
     if not held:
         return "vacuous", "; ".join(_unchanged(r) for r in measured)
-    if study.device == "cpu" and all(r.counter in DEVICE_ONLY for r in held):
+    if study.device == "cpu" and all(counter_of(r.counter).device_only for r in held):
         return "structural", "; ".join(map(_changed, held)) + "; on a CPU no device can stall, so no speed is claimed"
     return "bites", "; ".join(map(_changed, held))
 
@@ -176,7 +168,7 @@ def _counter_pairs(
 
 def _move(counter: str, off: float, on: float) -> int:
     """-1, 0 or 1: which way a counter moved; one that is a time must move by more than a tenth."""
-    tolerance = NOISE_RATIO * abs(off) if counter in NOISY else 0.0
+    tolerance = NOISE_RATIO * abs(off) if counter_of(counter).noisy else 0.0
     return 0 if abs(on - off) <= tolerance else 1 if on > off else -1
 
 

@@ -7,33 +7,27 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ablate.analysis.results.study import OrderRange
+from ablate.analysis.results.effects import OrderRange
 from ablate.analysis.speed.effects import block_values
 from ablate.analysis.trials.comparable import WorkloadTrials
+from ablate.analysis.trials.layout import Layout
 from ablate.analysis.trials.responses import LogTimes
-from ablate.core.cell import Design
 from ablate.core.contrast import Contrast
 
 
-def make_order_ranges(
-    steps: Mapping[str, Sequence[Contrast]], design: Design, trials: WorkloadTrials, times: LogTimes
-) -> list[OrderRange]:
-    """Smallest and largest rung of each optimization (mean over the blocks that have every cell).
-
-    Args:
-        steps: From `order_contrasts`: one step per set of others that may come before.
-        design: Says what is on in each cell.
-    """
+def make_order_ranges(layout: Layout, trials: WorkloadTrials, times: LogTimes) -> list[OrderRange]:
+    """Smallest and largest rung of each optimization (mean over the blocks that have every cell)."""
     if trials.not_comparable:
         return []
+    steps = layout.orders
     on = {
         cell.effective_key: tuple(name for name in cell.on if name in steps and name not in cell.inert)
-        for cell in design.cells
+        for cell in layout.design.cells
     }
     found = []
     before_in_guide: set[str] = set()
     for name, contrasts in steps.items():
-        ladder = _range(name, contrasts, on, before_in_guide & set(steps), trials.workload, times)
+        ladder = _range(name, contrasts, on, before_in_guide & set(steps), times)
         found += [ladder] if ladder else []
         before_in_guide.add(name)
     return found
@@ -44,7 +38,6 @@ def _range(
     contrasts: Sequence[Contrast],
     on: Mapping[str, tuple[str, ...]],
     before_in_guide: set[str],
-    workload: str,
     times: LogTimes,
 ) -> OrderRange | None:
     by_place = {}
@@ -58,7 +51,6 @@ def _range(
     low, high = min(means, key=lambda p: means[p]), max(means, key=lambda p: means[p])
     guide = next(place for place in means if set(place) == before_in_guide)
     return OrderRange(
-        workload=workload,
         response=times.response,
         optimization=name,
         guide=math.exp(means[guide]),

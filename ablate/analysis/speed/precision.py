@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from ablate.analysis.results.study import Effect, Estimate, Finding, FoldOver, Precision, Response
+from ablate.analysis.results.effects import BlocksNeeded, Effect, FoldOver, Precision, Response
+from ablate.analysis.results.quality import Finding
 from ablate.analysis.statistics.engine import LEVEL, SEQUENTIAL_LEVEL
-from ablate.analysis.statistics.inference import FEWEST_BLOCKS
+from ablate.analysis.statistics.inference import FEWEST_BLOCKS, Estimate
 from ablate.analysis.statistics.power import TARGETS, blocks_for_width
 from ablate.core.study import Study
 
@@ -48,18 +49,18 @@ def half_of(est: Estimate) -> float:
     return min(0.5 * (math.log(est.simultaneous[1]) - math.log(max(est.simultaneous[0], 1e-300))), 700.0)
 
 
-def precision_findings(workload: str, rows: Sequence[Precision]) -> list[Finding]:
+def precision_findings(rows: Sequence[Precision]) -> list[Finding]:
     """Where intervals are wider than 2 %: how many blocks are needed."""
     found = []
     for row in rows:
-        needed = row.blocks_needed.get("0.02")
+        needed = next((n.blocks for n in row.blocks_needed if n.half_width == TARGETS[1]), None)
         if row.half_width > TARGETS[1]:
             how_many = f"about {needed} blocks in all" if needed else "more than 400 blocks"
             found.append(
                 f"{row.response}: the widest simultaneous interval is {_width(row.half_width)} with "
                 f"{row.num_blocks} blocks; ±2 % takes {how_many} at this spread"
             )
-    return [Finding(workload=workload, kind="note", text=text) for text in found]
+    return [Finding(kind="note", text=text) for text in found]
 
 
 def _width(half_width: float) -> str:
@@ -84,10 +85,10 @@ def _fold_over(effects: Sequence[Effect]) -> FoldOver:
     blocks = min((len(e.estimate.blocks) for e in parts if e.estimate), default=0)
     if blocks < FEWEST_BLOCKS:
         reason = f"{blocks} blocks have every cell of the fraction; {FEWEST_BLOCKS} are needed"
-        return FoldOver(workload=first.workload, response=first.response, verdict="too few blocks", reasons=(reason,))
+        return FoldOver(response=first.response, verdict="too few blocks", reasons=(reason,))
     reasons = tuple(reason for e in parts if (reason := _why_more(e)))
     verdict = "run the other half" if reasons else "enough"
-    return FoldOver(workload=first.workload, response=first.response, verdict=verdict, reasons=reasons)  # type: ignore[arg-type]
+    return FoldOver(response=first.response, verdict=verdict, reasons=reasons)  # type: ignore[arg-type]
 
 
 def _why_more(effect: Effect) -> str:
@@ -109,17 +110,22 @@ def _precision(family: Sequence[Effect], level: float) -> Precision:
     worst = max(measured, key=half_of)
     spread = float(np.std(worst.per_block, ddof=1))
     return Precision(
-        workload=family[0].workload,
         response=family[0].response,
         kind=family[0].kind,
         num_blocks=len(worst.blocks),
         half_width=math.expm1(half_of(worst)),
-        blocks_needed={f"{t:g}": blocks_for_width(spread, t, family=len(measured), level=level) for t in TARGETS},
+        blocks_needed=tuple(
+            BlocksNeeded(half_width=t, blocks=blocks_for_width(spread, t, family=len(measured), level=level))
+            for t in TARGETS
+        ),
     )
 
 
-def narrow_enough(effects: Sequence[Effect], response: Response, target: float) -> bool:
-    """Whether every workload's widest simultaneous interval is within the target; the stopping rule of a study."""
-    workloads = dict.fromkeys(e.workload for e in effects)
-    widths = [widest([e for e in effects if e.workload == w and e.response == response]) for w in workloads]
+def narrow_enough(workloads: Iterable[Sequence[Effect]], response: Response, target: float) -> bool:
+    """Whether every workload's widest simultaneous interval is within the target; the stopping rule of a study.
+
+    Args:
+        workloads: The effects of each workload.
+    """
+    widths = [widest([e for e in effects if e.response == response]) for effects in workloads]
     return bool(widths) and all(width is not None and width <= target for width in widths)

@@ -3,33 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
+from ablate.analysis.results.speed import Recompilation
 from ablate.core.record import TrialRecord
 
 LONGEST_GUARD = 300
-
-
-@dataclass(frozen=True, kw_only=True)
-class Recompilation:
-    """One recompilation; which ones there are depends on the first batch, hence on the seed.
-
-    Attributes:
-        name: Arm, or the effective key of a cell without one.
-        guard: What held for the code that was there and no longer did.
-        batch: Nodes by type and number of edges of the batch that caused it.
-        gave_up: The recompile limit was reached: no new code, eager from here on.
-    """
-
-    workload: str
-    block: int
-    seed: int
-    name: str
-    step: int
-    function: str
-    guard: str
-    batch: str
-    gave_up: bool = False
 
 
 def find_recompilations(records: Iterable[TrialRecord]) -> Iterator[Recompilation]:
@@ -41,7 +19,6 @@ def find_recompilations(records: Iterable[TrialRecord]) -> Iterator[Recompilatio
         ends += [(h.step, h.function, h.message, h.sizes, True) for h in record.evidence.limit_hits]
         for step, function, reason, sizes, gave_up in sorted(ends, key=lambda end: end[0]):
             yield Recompilation(
-                workload=identity.workload,
                 block=identity.block,
                 seed=identity.seed,
                 name=name,

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from ablate.analysis.results.study import Response, Sensitivity
+from ablate.analysis.results.effects import Response, Sensitivity
 from ablate.analysis.speed.effects import block_values
 from ablate.analysis.statistics import engine
 from ablate.analysis.statistics.inference import as_speedups, half_width
@@ -33,10 +33,10 @@ def make_sensitivity(contrasts: Sequence[Contrast], trials: WorkloadTrials, time
     if trials.not_comparable:
         return []
     asked = [c for c in contrasts if c.kind in KINDS and c.weights]
-    found = list(_other_intervals(asked, trials.workload, times))
+    found = list(_other_intervals(asked, times))
     if times.response == "steady":
         for method, how in SUMMARIES.items():
-            found += _other_summary(asked, trials.workload, summarized(trials, times, how), method)
+            found += _other_summary(asked, summarized(trials, times, how), method)
     return found
 
 
@@ -55,7 +55,7 @@ def _summary(times: Times | None, how: Literal["mean", "min"]) -> float:
     return float(engine.epoch_summary(np.log(np.array(epochs or [times.steady_s])), how))
 
 
-def _other_intervals(contrasts: Sequence[Contrast], workload: str, times: LogTimes) -> Iterator[Sensitivity]:
+def _other_intervals(contrasts: Sequence[Contrast], times: LogTimes) -> Iterator[Sensitivity]:
     for contrast in contrasts:
         values = block_values(contrast, times)
         if len(values) < 2:
@@ -64,25 +64,25 @@ def _other_intervals(contrasts: Sequence[Contrast], workload: str, times: LogTim
         y_CB = np.array([[times.values[block][key] for block in values] for key in keys])
         weights = engine.weight_matrix([contrast.weights], keys)
         mean, half = engine.satterthwaite(weights, y_CB)
-        row = _row(contrast, workload, times.response, float(mean[0]), len(values))
+        row = _row(contrast, times.response, float(mean[0]), len(values))
         interval = as_speedups(float(mean[0]), float(half[0]))
         yield replace(row, method="Satterthwaite", interval=interval)
         low, high = engine.bootstrap_interval(np.array(list(values.values())), _shares(len(values)))
         yield replace(row, method="cluster bootstrap", interval=(math.exp(low), math.exp(high)))
 
 
-def _other_summary(contrasts: Sequence[Contrast], workload: str, times: LogTimes, method: str) -> Iterator[Sensitivity]:
+def _other_summary(contrasts: Sequence[Contrast], times: LogTimes, method: str) -> Iterator[Sensitivity]:
     for contrast in contrasts:
         values_B = np.array(list(block_values(contrast, times).values()))
         if len(values_B):
             mean = float(values_B.mean())
-            row = _row(contrast, workload, times.response, mean, len(values_B))
+            row = _row(contrast, times.response, mean, len(values_B))
             yield replace(row, method=method, interval=as_speedups(mean, half_width(values_B)))
 
 
-def _row(contrast: Contrast, workload: str, response: Response, mean: float, num_blocks: int) -> Sensitivity:
+def _row(contrast: Contrast, response: Response, mean: float, num_blocks: int) -> Sensitivity:
     return Sensitivity(
-        workload=workload, response=response, kind=contrast.kind, subject=contrast.subject, method="",
+        response=response, kind=contrast.kind, subject=contrast.subject, method="",
         speedup=math.exp(mean), interval=None, num_blocks=num_blocks,
     )  # fmt: skip
 

@@ -17,8 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
-from ablate.core.study import LOOKS
-
 Array = NDArray[np.float64]
 LEVEL = 0.95
 SEQUENTIAL_LEVEL = 0.97
@@ -49,13 +47,13 @@ def weight_matrix(weights: Sequence[Mapping[str, float]], keys: Sequence[str]) -
 
 def contrast_values(weights_KC: Array, log_time_xCB: Array) -> Array:
     """`D[k, b] = sum over c of w[k, c] * y[c, b]`, shape (x, K, B); everything reported is one of these rows."""
-    return np.matmul(weights_KC, log_time_xCB)
+    return np.asarray(np.matmul(weights_KC, log_time_xCB))
 
 
 def epoch_summary(log_time_xE: Array, how: Literal["median", "mean", "min"] = "median") -> Array:
     """Log of the median, mean or minimum of epoch times over the last axis."""
     if how == "min":
-        return np.min(log_time_xE, axis=-1)
+        return np.asarray(np.min(log_time_xE, axis=-1))
     if how == "mean":
         return np.asarray(np.log(np.mean(np.exp(log_time_xE), axis=-1)))
     ordered = np.sort(log_time_xE, axis=-1)
@@ -104,10 +102,10 @@ def holm(p_xK: Array) -> Array:
 
 def simultaneous_half(values_xKB: Array, *, level: float = LEVEL) -> Array:
     """Largest half-width of the intervals of a family that hold together, shape (x,)."""
-    return np.max(block_t(values_xKB, level=level, family=values_xKB.shape[-2]).half, axis=-1)
+    return np.asarray(block_t(values_xKB, level=level, family=values_xKB.shape[-2]).half.max(axis=-1))
 
 
-def stopping_blocks(values_xKB: Array, target: float, *, looks: Sequence[int] = LOOKS) -> NDArray[np.int64]:
+def stopping_blocks(values_xKB: Array, target: float, *, looks: Sequence[int]) -> NDArray[np.int64]:
     """Number of blocks after which a sequential study stops: at the first look that is narrow enough, or the last.
 
     Stopping looks at the width only, never at the effects, and takes whole blocks; the intervals have alpha .03 at

@@ -15,11 +15,19 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ablate.analysis.results.training import Outcome
-
 Array = NDArray[np.float64]
 Quantity = Literal["lr", "mask", "gradient", "loss"]
 Cause = Literal["beyond the envelope", "non-finite loss", "different number of steps"]
+Outcome = Literal[
+    "bitwise equal",
+    "within the envelope",
+    "beyond the envelope",
+    "non-finite loss",
+    "different number of steps",
+    "different learning rate",
+    "different dropout masks",
+    "says nothing",
+]
 
 FLOOR = 2.0**-22
 CHAOTIC = 1e-5

@@ -7,15 +7,47 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ablate.analysis.results.study import Estimate, Grade
 from ablate.analysis.statistics import engine
 from ablate.analysis.statistics.engine import LEVEL
 
 FEWEST_BLOCKS = 5
+Grade = Literal["single", "pilot", "full"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A number with its uncertainty.
+
+    Attributes:
+        effect: Mean over blocks of the contrast on log time.
+        speedup: `exp(effect)`.
+        interval: 95 % block-t interval of the speed-up; None with one block.
+        simultaneous: The same, Bonferroni over the family that the number belongs to.
+        p_holm: Two-sided p-value, Holm-adjusted over the family; None with one block.
+        grade: `single` (one block: no interval), `pilot` (fewer than five: no claims), `full`.
+        blocks: The blocks behind it.
+        per_block: The contrast in each of these blocks.
+    """
+
+    effect: float
+    speedup: float
+    interval: tuple[float, float] | None = None
+    simultaneous: tuple[float, float] | None = None
+    p_holm: float | None = None
+    grade: Grade = "single"
+    blocks: tuple[int, ...] = ()
+    per_block: tuple[float, ...] = ()
+
+    @property
+    def excludes_one(self) -> bool:
+        """Whether the plain interval leaves out a speed-up of 1."""
+        return self.interval is not None and not self.interval[0] <= 1.0 <= self.interval[1]
 
 
 def grade(num_blocks: int) -> Grade:

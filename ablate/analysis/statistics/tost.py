@@ -20,13 +20,14 @@ every bin is (intersection-union: no adjustment), and leaves out 0 when a bin do
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ablate.analysis.results.training import VerdictWord
 from ablate.analysis.statistics.engine import Array, block_t
 
+VerdictWord = Literal["equivalent", "different within margin", "different", "inconclusive"]
 NUM_BINS = 20
 TOST_LEVEL = 0.90
 

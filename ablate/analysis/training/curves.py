@@ -12,11 +12,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ablate.analysis.results.study import Curve, CurveDistance
-from ablate.analysis.speed.arms import named_keys
+from ablate.analysis.results.training import Curve, CurveDistance
 from ablate.analysis.statistics.envelope import relative_deviation
 from ablate.analysis.trials.comparable import WorkloadTrials
-from ablate.core.cell import Design
+from ablate.analysis.trials.layout import Layout
 from ablate.records.store import read_columns
 
 NUM_BINS = 200
@@ -25,7 +24,7 @@ Losses = Mapping[int, NDArray[np.float64]]
 
 
 def make_curves(
-    design: Design, trials: WorkloadTrials, losses: Mapping[tuple[int, str], NDArray[np.float64]]
+    layout: Layout, losses: Mapping[tuple[int, str], NDArray[np.float64]]
 ) -> tuple[list[Curve], list[CurveDistance]]:
     """Compare the loss of every named cell with that of eager of the same block.
 
@@ -34,12 +33,12 @@ def make_curves(
     """
     by_arm = {
         names[0]: {block: loss for (block, k), loss in sorted(losses.items()) if k == key}
-        for key, (_, names) in named_keys(design).items()
+        for key, (_, names) in layout.arms.items()
     }
     eager = by_arm.get("eager", {})
-    curves = [_curve(trials.workload, arm, by_block, eager) for arm, by_block in by_arm.items() if by_block]
+    curves = [_curve(arm, by_block, eager) for arm, by_block in by_arm.items() if by_block]
     distances = [
-        curve_distance(trials.workload, arm, block, loss, eager.get(block))
+        curve_distance(arm, block, loss, eager.get(block))
         for arm, by_block in by_arm.items()
         if arm != "eager"
         for block, loss in by_block.items()
@@ -60,7 +59,7 @@ def read_losses(folder: Path) -> NDArray[np.float64]:
 
 
 def curve_distance(
-    workload: str, arm: str, block: int, loss_T: NDArray[np.float64], eager_T: NDArray[np.float64] | None
+    arm: str, block: int, loss_T: NDArray[np.float64], eager_T: NDArray[np.float64] | None
 ) -> CurveDistance:
     """Summarize the distance of one curve from eager's."""
     final = _number(float(loss_T[-1]))
@@ -71,7 +70,6 @@ def curve_distance(
             else (f"different number of steps: {len(loss_T)} against {len(eager_T)}")
         )
         return CurveDistance(
-            workload=workload,
             arm=arm,
             block=block,
             max_deviation=None,
@@ -83,7 +81,6 @@ def curve_distance(
     deviation_T = relative_deviation(loss_T, eager_T)
     beyond = np.flatnonzero(~(deviation_T <= BEYOND))
     return CurveDistance(
-        workload=workload,
         arm=arm,
         block=block,
         max_deviation=_number(float(np.max(deviation_T))),
@@ -93,7 +90,7 @@ def curve_distance(
     )
 
 
-def _curve(workload: str, arm: str, by_block: Losses, eager: Losses) -> Curve:
+def _curve(arm: str, by_block: Losses, eager: Losses) -> Curve:
     longest = max(len(loss) for loss in by_block.values())
     edges = _edges(longest)
     means_BN = np.array([_binned(loss, edges, "mean") for loss in by_block.values()])
@@ -103,7 +100,6 @@ def _curve(workload: str, arm: str, by_block: Losses, eager: Losses) -> Curve:
         if block in eager and len(eager[block]) == len(loss)
     ]
     return Curve(
-        workload=workload,
         arm=arm,
         blocks=tuple(by_block),
         steps=tuple(int(edge) - 1 for edge in edges[1:]),

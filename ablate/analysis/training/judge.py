@@ -3,55 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from ablate.analysis.results.training import Agreement, Deviation, MarginRow, TrainingVerdict, Untested, WindowRow
+from ablate.analysis.results.training import Agreement, MarginRow, Training, TrainingVerdict, WindowRow
 from ablate.analysis.speed.evidence import flags
-from ablate.analysis.training.curves import read_losses
-from ablate.analysis.training.margin_tests import NO_MARGIN, Losses, Subject, margin_rows, optimization_weights
+from ablate.analysis.training.curves import make_curves, read_losses, usable_losses
+from ablate.analysis.training.margin_tests import Subject, margin_rows, optimization_weights
 from ablate.analysis.training.predictions import parity_agreement, timed_agreement
 from ablate.analysis.training.verdicts import judge_training
 from ablate.analysis.training.windows import compare_windows, full_and_without
-from ablate.analysis.trials.comparable import Trial, WorkloadTrials
-from ablate.analysis.trials.parity import ParityBlock, select_parity
+from ablate.analysis.trials.comparable import WorkloadTrials
+from ablate.analysis.trials.layout import Layout
+from ablate.analysis.trials.parity import ParityBlock, group_parity
+from ablate.analysis.words.training import NO_MARGIN
 from ablate.core.cell import Design, DesignedCell
 from ablate.core.study import Study
 from ablate.design.lattice import Lattice
 from ablate.design.trials import resolve_windows
 
 
-@dataclass(frozen=True, kw_only=True)
-class Training:
-    """Everything about the training of one workload."""
-
-    verdicts: tuple[TrainingVerdict, ...]
-    windows: tuple[WindowRow, ...]
-    margins: tuple[MarginRow, ...]
-    deviations: tuple[Deviation, ...]
-    agreement: tuple[Agreement, ...]
-    untested: tuple[Untested, ...]
-
-
-def make_training(
-    study: Study, design: Design, trials: WorkloadTrials, records: Iterable[Trial], losses: Losses
-) -> Training:
+def make_training(layout: Layout, trials: WorkloadTrials) -> Training:
     """Judge every arm against eager, and every varying optimization.
 
     Args:
-        study: Margins, windows and what optimizations declare.
-        design: The cells that have names, and the planned parity trials.
-        trials: The timed trials of one workload.
-        records: Every record found; its parity trials are picked out.
-        losses: Loss per step of the usable timed trials, by block and effective key.
+        layout: Margins, windows, what optimizations declare, the cells that have names, the planned parity trials.
+        trials: The trials of one workload.
     """
-    arms = _arms(design, trials.workload)
+    study, lattice = layout.study, layout.lattice
+    arms = _arms(layout.design, trials.workload)
     names = {key: cell.name for key, cell in arms.items()}
     eager = next((key for key, cell in arms.items() if "eager" in cell.arms), "")
-    lattice = Lattice.of(study, design)
-    blocks = select_parity(study, design, trials.workload, records)
-    windows, deviations = compare_windows(study, design, blocks, lambda key: names.get(key, key))
+    losses = usable_losses(trials)
+    curves, distances = make_curves(layout, losses)
+    blocks = group_parity(layout.design, trials)
+    windows, deviations = compare_windows(study, layout.design, blocks, lambda key: names.get(key, key))
     compared = losses if not trials.not_comparable else {}
     margins = margin_rows(study, trials, compared, _subjects(names, eager, lattice))
     verdicts = [
@@ -66,7 +53,7 @@ def make_training(
                 is_deterministic=bool(blocks) and all(block.is_deterministic for block in blocks),
             ),
             blocks,
-            full_and_without(study, design, name) or (),
+            full_and_without(study, layout.design, name) or (),
         )
         for name in lattice.names
     ]  # fmt: skip
@@ -78,15 +65,15 @@ def make_training(
         *(timed_agreement(study, trials, eager, names) if not trials.not_comparable else ()),
     ]
     return Training(
+        margin=study.margins_of(trials.workload).get("loss"),
         verdicts=tuple(verdicts),
         windows=tuple(windows),
         margins=tuple(margins),
         deviations=tuple(deviations),
         agreement=tuple(agreement),
-        untested=tuple(
-            Untested(workload=trials.workload, text=text)
-            for text in _untested(study, design, trials, blocks, margins, agreement)
-        ),
+        curves=tuple(curves),
+        distances=tuple(distances),
+        untested=tuple(_untested(study, trials, blocks, margins, agreement)),
     )
 
 
@@ -121,7 +108,7 @@ def _arm_verdict(
     numerics = {f.name: f.info.numerics for f in study.factors}
     acting = [name for name in cell.on if name not in cell.inert]
     return judge_training(
-        TrainingVerdict(workload=trials.workload, side="arm", subject=cell.name, verdict="not tested"),
+        TrainingVerdict(side="arm", subject=cell.name, verdict="not tested"),
         [w for w in windows if (w.side, w.subject) == ("arm", cell.name)],
         [m for m in margins if (m.side, m.subject) == ("arm", cell.name)],
         lost=_lost(trials, [keys]),
@@ -141,9 +128,7 @@ def _optimization_verdict(
     is_deterministic: bool,
 ) -> TrainingVerdict:
     info = next(f.info for f in study.factors if f.name == name)
-    blank = TrainingVerdict(
-        workload=trials.workload, side="optimization", subject=name, verdict="not tested", numerics=info.numerics
-    )
+    blank = TrainingVerdict(side="optimization", subject=name, verdict="not tested", numerics=info.numerics)
     pairs = [
         (key, lattice.compiled[subset - {name}])
         for subset, key in lattice.compiled.items()
@@ -151,7 +136,7 @@ def _optimization_verdict(
     ]
     if name not in lattice.active:
         reason = lattice.why_inert.get(name, "it cannot act here")
-        return replace(blank, reason=f"inert: {reason}")
+        return replace(blank, inert=True, reason=f"inert: {reason}")
     own = [w for w in windows if (w.side, w.subject) == ("optimization", name)]
     found = judge_training(
         blank,
@@ -197,7 +182,6 @@ def _lost(trials: WorkloadTrials, pairs: Iterable[tuple[str, str]]) -> str:
 
 def _untested(
     study: Study,
-    design: Design,
     trials: WorkloadTrials,
     blocks: Sequence[ParityBlock],
     margins: Sequence[MarginRow],
@@ -218,7 +202,7 @@ def _untested(
             yield "Bitwise equality (tier 0): two eager runs are not bitwise equal here, so the envelope is the test."
     if trials.not_comparable:
         yield f"Losses of timed trials (tier 2): {trials.not_comparable}."
-    elif any(m.note.startswith(NO_MARGIN) and m.quantity != "validation metric" for m in margins):
+    elif any(m.why == "no margin" and m.quantity != "validation metric" for m in margins):
         yield f"Losses of timed trials against a margin (tier 2): {NO_MARGIN}."
     if any(m.stated == "after the fact" for m in margins):
         yield "The margin was not in the spec when the trials ran: verdicts that rest on it are stated after the fact."

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from ablate.analysis.results.training import MarginRow, Side
+from ablate.analysis.results.training import MarginRow, MarginWhy, Side
 from ablate.analysis.statistics.engine import Array
 from ablate.analysis.statistics.inference import FEWEST_BLOCKS
 from ablate.analysis.statistics.tost import (
@@ -32,7 +32,6 @@ from ablate.design.lattice import Lattice
 Losses = Mapping[tuple[int, str], Array]
 Weights = Mapping[str, float]
 ROUNDING = 1e-13
-NO_MARGIN = "no margin in the spec: run `ablate margins SPEC`"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +82,8 @@ def margin_rows(study: Study, trials: WorkloadTrials, losses: Losses, subjects: 
         blocks = [b for b in trials.blocks if all((b, key) in losses for key in subject.weights)]
         refusal = mixed_precision([trials.usable[block, key] for block in blocks for key in subject.weights])
         if refusal:
-            rows.append(replace(_blank(trials, subject, blocks, margins[0], "loss"), note=refusal))
+            blank = _blank(trials, subject, blocks, margins[0], "loss")
+            rows.append(replace(blank, why="rounded differently", detail=refusal))
             continue
         rows += _loss_rows(trials, losses, subject, blocks, margins[0])
         metric = _metric_row(trials, subject, blocks, margins[1])
@@ -99,16 +99,15 @@ def _loss_rows(
     if not blocks:
         return
     if len(lengths) > 1:
-        note = f"different number of steps ({min(lengths)} against {max(lengths)})"
-        yield replace(blank, quantity="final loss", verdict="different", note=note)
+        detail = f"{min(lengths)} against {max(lengths)}"
+        yield replace(blank, quantity="final loss", verdict="different", why="steps differ", detail=detail)
         return
     values_NB = np.array([_binned_difference(losses, block, subject.weights) for block in blocks]).T
     final_B = values_NB[-1]
     yield _judged(replace(blank, quantity="final loss"), final_B, lambda: margin_test(final_B, margin))
     worst = int(np.argmax(np.abs(np.mean(values_NB, axis=1))))
-    row = _judged(replace(blank, quantity="loss curve"), values_NB[worst], lambda: curve_test(values_NB, margin), worst)
-    where = f"bin {worst + 1} of {len(values_NB)} is farthest off"
-    yield replace(row, note="; ".join(filter(None, [where, row.note])))
+    blank = replace(blank, quantity="loss curve", bin=worst + 1, num_bins=len(values_NB))
+    yield _judged(blank, values_NB[worst], lambda: curve_test(values_NB, margin), worst)
 
 
 def _binned_difference(losses: Losses, block: int, weights: Weights) -> Array:
@@ -138,7 +137,6 @@ def _metric_row(trials: WorkloadTrials, subject: Subject, blocks: list[int], mar
 def _blank(trials: WorkloadTrials, subject: Subject, blocks: list[int], margin: float | None, kind: str) -> MarginRow:
     records = [trials.usable[block, key].record for block in blocks for key in subject.weights]
     return MarginRow(
-        workload=trials.workload,
         side=subject.side,
         subject=subject.name,
         quantity="final loss",
@@ -163,14 +161,18 @@ def _judged(row: MarginRow, values_B: Array, test: Callable[[], MarginTest], pla
     """
     row = replace(row, difference=float(np.mean(values_B)))
     if len(values_B) < 2:
-        return replace(row, note="one block")
+        return replace(row, why="one block")
     found = test()
     mean, half_90, half_95 = (
         float(array if place is None else array[place]) for array in (found.mean, found.half_90, found.half_95)
     )
-    row = replace(row, interval_90=(mean - half_90, mean + half_90), interval_95=(mean - half_95, mean + half_95))
+    row = replace(
+        row,
+        interval_90=(mean - half_90, mean + half_90),
+        interval_95=(mean - half_95, mean + half_95),
+        differs=bool(found.differs),
+    )
     if row.margin is None:
-        shown = "; the 95 % interval leaves out 0" if bool(found.differs) else ""
-        return replace(row, note=NO_MARGIN + shown)
-    pilot = f"pilot with {len(values_B)} blocks, no claim" if len(values_B) < FEWEST_BLOCKS else ""
-    return replace(row, verdict=verdict(inside=bool(found.inside), differs=bool(found.differs)), note=pilot)
+        return replace(row, why="no margin")
+    why: MarginWhy | None = "pilot" if len(values_B) < FEWEST_BLOCKS else None
+    return replace(row, verdict=verdict(inside=bool(found.inside), differs=row.differs), why=why)

@@ -50,9 +50,7 @@ def parity_agreement(
                 note = silent.get((block.block, name, block.planned[key].windows[0]), "")
                 others += [(name, runs["arm"], note)] if "arm" in runs else []
         for name, table, note in others:
-            blank = Agreement(
-                workload=block.workload, arm=name, trials="parity", block=block.block, kind=kind, note=note
-            )
+            blank = Agreement(arm=name, trials="parity", block=block.block, kind=kind, note=note)
             found = compare_predictions(blank, table, eager["eager"])
             if found is not None:
                 yield found
@@ -78,7 +76,7 @@ def timed_agreement(
             if table is None:
                 continue
             note = NOT_ALIGNED if study.workload(trials.workload).options.get("dropout", 1) else ""
-            blank = Agreement(workload=trials.workload, arm=name, trials="timed", block=block, kind=kind, note=note)
+            blank = Agreement(arm=name, trials="timed", block=block, kind=kind, note=note)
             found = compare_predictions(blank, table, eager)
             if found is not None:
                 yield found

@@ -19,12 +19,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from ablate.analysis.results.training import MarginRow, Outcome, TrainingVerdict, TrainingWord, VerdictWord, WindowRow
+from ablate.analysis.results.training import WORST_FIRST, MarginRow, TrainingVerdict, TrainingWord, WindowRow
+from ablate.analysis.statistics.envelope import Outcome
 from ablate.analysis.statistics.inference import FEWEST_BLOCKS
+from ablate.analysis.statistics.tost import VerdictWord
+from ablate.analysis.words.training import describe_failure, describe_margins, extent, margin_gaps, window_gaps
 
-WORST_FIRST: tuple[VerdictWord, ...] = ("different", "inconclusive", "different within margin", "equivalent")
 DECLARED: tuple[Outcome, ...] = ("beyond the envelope", "different learning rate", "different dropout masks")
-QUANTITIES = {"lr": "the learning rate", "mask": "the dropout mask", "gradient": "the gradient", "loss": "the loss"}
 
 
 def judge_training(
@@ -50,7 +51,7 @@ def judge_training(
     excused = [w for w in windows if w.outcome in DECLARED and changes_training]
     failed = next((w for w in windows if w.failed and w not in excused), None)
     second = second_tier(margins)
-    gaps = [*_window_gaps(windows), *_margin_gaps(margins)]
+    gaps = [*window_gaps(windows), *margin_gaps(margins)]
     if excused and failed is None:
         names = ", ".join(changes_training)
         gaps.append(f"{describe_failure(excused[0])}; {names} declares that it changes the training, so tier 2 decides")
@@ -79,52 +80,15 @@ def second_tier(margins: Sequence[MarginRow]) -> VerdictWord | None:
     return min(words, key=WORST_FIRST.index) if words else None
 
 
-def describe_failure(row: WindowRow) -> str:
-    """`the loss is not finite at step 12 (window 0, block 0); the learning rate departs first, at step 10`."""
-    where = f"window {row.window}, block {row.block}"
-    what = {
-        "beyond the envelope": f"the loss leaves the envelope at step {row.first_step}",
-        "non-finite loss": f"the loss of {row.note or row.subject} is not finite at step {row.first_step}",
-        "different number of steps": f"the number of steps differs from step {row.first_step} on",
-        "different learning rate": f"the learning rate differs from step {row.quantity_step} on",
-        "different dropout masks": f"the dropout masks differ from step {row.quantity_step} on",
-    }[row.outcome]
-    text = f"{what} ({where})"
-    if row.quantity in ("", "loss") or row.outcome in ("different learning rate", "different dropout masks"):
-        return text
-    return f"{text}; {QUANTITIES[row.quantity]} departs first, at step {row.quantity_step}"
-
-
-def describe_margins(margins: Sequence[MarginRow]) -> str:
-    """The row that decides tier 2, with its interval, margin and number of blocks."""
-    rows = [m for m in margins if m.quantity != "validation metric" or m.margin is not None]
-    row = min(rows, key=lambda m: WORST_FIRST.index(m.verdict))
-    parts = [f"{row.quantity} {row.verdict}"]
-    if row.difference is not None:
-        parts.append(f"difference {row.difference:+.3g}")
-    if row.interval_90 is not None:
-        parts.append(f"90 % interval {row.interval_90[0]:+.3g} to {row.interval_90[1]:+.3g}")
-    if row.margin is not None:
-        late = ", stated after the fact" if row.stated == "after the fact" else ""
-        parts.append(f"margin {row.margin:g}{late}")
-    parts.append(row.note or f"{row.num_blocks} blocks")
-    return ", ".join(parts)
-
-
 def _decided(found: TrainingVerdict, word: TrainingWord, tier: Literal[0, 1, 2] | None, reason: str) -> TrainingVerdict:
     return replace(found, verdict=word, tier=tier, reason=reason)
 
 
 def _passed(found: TrainingVerdict, windows: Sequence[WindowRow]) -> TrainingVerdict:
     if all(w.outcome == "bitwise equal" for w in windows):
-        return _decided(found, "equivalent", 0, f"bitwise equal in {_extent(found)}")
+        return _decided(found, "equivalent", 0, f"bitwise equal in {extent(found)}")
     largest = f", at most {found.largest:.1e} apart" if found.largest else ", every loss equal in every bit"
-    return _decided(found, "equivalent", 1, f"within eager's own rounding for {_extent(found)}{largest}")
-
-
-def _extent(found: TrainingVerdict) -> str:
-    windows = f"{found.num_windows} window{'s' if found.num_windows != 1 else ''}"
-    return f"all {found.num_steps} tested steps of {windows}"
+    return _decided(found, "equivalent", 1, f"within eager's own rounding for {extent(found)}{largest}")
 
 
 def _with_windows(blank: TrainingVerdict, windows: Sequence[WindowRow]) -> TrainingVerdict:
@@ -142,31 +106,6 @@ def _with_windows(blank: TrainingVerdict, windows: Sequence[WindowRow]) -> Train
         quantity=failed.quantity if failed else "",
         quantity_step=failed.quantity_step if failed else None,
     )
-
-
-def _window_gaps(windows: Sequence[WindowRow]) -> list[str]:
-    """Why windows say nothing, and where eager itself ends what can be tested; equal reasons are one."""
-    places: dict[str, list[str]] = {}
-    for w in windows:
-        if w.outcome == "says nothing":
-            places.setdefault(w.note, []).append(f"window {w.window}, block {w.block}")
-        elif w.num_tested < w.num_steps:
-            note = f"only the first {w.num_tested} of {w.num_steps} steps can be tested, then eager departs from itself"
-            places.setdefault(note, []).append(f"window {w.window}, block {w.block}")
-        if w.passed and w.quantity:
-            note = f"{QUANTITIES[w.quantity]} leaves its own envelope at step {w.quantity_step}, the loss does not"
-            places.setdefault(note, []).append(f"window {w.window}, block {w.block}")
-    return [f"{' and '.join(where[:3])}{' and more' * (len(where) > 3)}: {note}" for note, where in places.items()]
-
-
-def _margin_gaps(margins: Sequence[MarginRow]) -> list[str]:
-    reasons: dict[str, list[str]] = {}
-    for m in margins:
-        if m.verdict == "inconclusive" and m.note:
-            reasons.setdefault(m.note.rpartition(" is farthest off; ")[2], []).append(m.quantity)
-    found = [f"{', '.join(quantities)}: {reason}" for reason, quantities in reasons.items()]
-    found += [f"{m.quantity}: its margin was stated after the fact" for m in margins if m.stated == "after the fact"]
-    return found
 
 
 def _is_full(margins: Sequence[MarginRow]) -> bool:

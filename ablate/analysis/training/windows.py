@@ -129,7 +129,7 @@ def _who(block: ParityBlock, key: str) -> str:
 
 def _nothing(block: ParityBlock, side: Side, subject: str, window: int, note: str) -> WindowRow:
     return WindowRow(
-        workload=block.workload, side=side, subject=subject, block=block.block, window=window,
+        side=side, subject=subject, block=block.block, window=window,
         outcome="says nothing", note=note,
     )  # fmt: skip
 
@@ -151,16 +151,15 @@ def _row(
     lost = test.loss.first_beyond
     largest = test.loss.largest
     num_steps = min(len(series.loss), len(test.loss.deviation))
-    note = ""
+    note = lost_by = ""
     if outcome == "says nothing":
         note = (
             f"eager repeats itself within 1e-5 for only {test.loss.num_tested} of {num_steps} steps, too few to tell "
             f"(at least {min(FEWEST_TESTED, num_steps)})"
         )
     elif outcome == "non-finite loss" and lost is not None:
-        note = other if np.isfinite(series.loss[lost]) else name
+        lost_by = other if np.isfinite(series.loss[lost]) else name
     return WindowRow(
-        workload=block.workload,
         side=subject[0],
         subject=subject[1],
         block=block.block,
@@ -172,6 +171,7 @@ def _row(
         first_step=None if lost is None else window + lost,
         quantity=first[0] if first else "",
         quantity_step=window + first[1] if first else None,
+        lost=lost_by,
         note=note,
     )
 
@@ -189,7 +189,6 @@ def _keep_worst(
     shown[place] = (
         ratio,
         Deviation(
-            workload=row.workload,
             arm=row.subject,
             block=row.block,
             window=window,

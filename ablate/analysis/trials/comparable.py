@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ablate.analysis.results.study import Finding
+from ablate.analysis.results.quality import Finding
 from ablate.core.cell import Design, PlannedTrial
 from ablate.core.record import TrialRecord
 from ablate.core.study import Study
@@ -54,6 +54,8 @@ class WorkloadTrials:
         ended: The last attempt of every planned trial that has ended, by (block, effective key).
         earlier: Attempts before the last.
         not_comparable: Why nothing of this workload may be pooled; None when it may.
+        parity: Every attempt of a parity trial, in the order of the attempts.
+        findings: What was set aside, and why.
     """
 
     workload: str
@@ -63,6 +65,8 @@ class WorkloadTrials:
     ended: Mapping[tuple[int, str], Trial]
     earlier: tuple[Trial, ...] = ()
     not_comparable: str | None = None
+    parity: tuple[Trial, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     @property
     def blocks(self) -> tuple[int, ...]:
@@ -77,43 +81,37 @@ class WorkloadTrials:
         return f"block {block}: {self.name_of(key)} {reason}"
 
 
-def select_trials(study: Study, design: Design, trials: Iterable[Trial]) -> tuple[list[WorkloadTrials], list[Finding]]:
-    """Sort the records of a study's timed trials by workload and set aside what must not be compared.
+def select_trials(
+    study: Study, design: Design, trials: Iterable[Trial]
+) -> tuple[tuple[WorkloadTrials, ...], tuple[Finding, ...]]:
+    """Sort the records of a study by workload and set aside what must not be compared.
 
     Args:
         study: Its hash is the version that records must belong to.
         design: The planned trials.
-        trials: Every record found; parity trials are passed over, since their times mean nothing.
+        trials: Every record found.
 
     Returns:
-        One entry per workload of the study, and findings about records of another version of the study, batch
-        streams that differ inside a block, and environments that differ inside a workload.
+        One entry per workload of the study, with findings about records of another version of the study, batch
+        streams that differ inside a block, and environments that differ; and findings about any other workload.
     """
-    findings: list[Finding] = []
-    ours: list[Trial] = []
     study_hash = study.hash
-    for trial in trials:
+    ours: dict[str, list[Trial]] = {choice.name: [] for choice in study.workloads}
+    findings: dict[str, list[Finding]] = {}
+    for trial in sorted(trials, key=lambda t: t.record.identity.attempt):
         identity = trial.record.identity
         if identity.study_hash == study_hash:
-            if identity.purpose == "timed":
-                ours.append(trial)
+            ours.setdefault(identity.workload, []).append(trial)
         else:
-            findings.append(
-                Finding(
-                    workload=identity.workload,
-                    kind="not comparable",
-                    text=f"record {trial.folder.name} belongs to another version of this study "
-                    f"({identity.study_hash}, not {study_hash}) and is left out",
-                )
+            text = (
+                f"record {trial.folder.name} belongs to another version of this study "
+                f"({identity.study_hash}, not {study_hash}) and is left out"
             )
-    selected = []
-    for choice in study.workloads:
-        planned = tuple(t for t in design.trials if t.workload == choice.name)
-        own = [trial for trial in ours if trial.record.identity.workload == choice.name]
-        workload, found = _select(choice.name, planned, own)
-        selected.append(workload)
-        findings += found
-    return selected, findings
+            findings.setdefault(identity.workload, []).append(Finding(kind="not comparable", text=text))
+    selected = tuple(
+        _select(choice.name, design, ours[choice.name], findings.pop(choice.name, [])) for choice in study.workloads
+    )
+    return selected, tuple(finding for others in findings.values() for finding in others)
 
 
 def what_matters(environment: Mapping[str, Any]) -> dict[str, str]:
@@ -123,37 +121,35 @@ def what_matters(environment: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _select(
-    name: str, planned: tuple[PlannedTrial, ...], trials: Sequence[Trial]
-) -> tuple[WorkloadTrials, list[Finding]]:
+def _select(name: str, design: Design, trials: Sequence[Trial], findings: list[Finding]) -> WorkloadTrials:
+    planned = tuple(t for t in design.trials if t.workload == name)
     places = {(t.block, t.cell.effective_key) for t in planned}
     attempts: dict[tuple[int, str], list[Trial]] = {}
-    for trial in sorted(trials, key=lambda t: t.record.identity.attempt):
-        if trial.place in places:
+    for trial in trials:
+        if trial.record.identity.purpose == "timed" and trial.place in places:
             attempts.setdefault(trial.place, []).append(trial)
     ended = {place: tries[-1] for place, tries in attempts.items()}
     usable = {place: trial for place, trial in ended.items() if trial.record.completed}
     absent = {place: why_absent(ended.get(place)) for place in places if place not in usable}
-    findings = []
     for block, text in _mixed_streams(usable.values()).items():
-        findings.append(Finding(workload=name, kind="not comparable", text=text))
+        findings.append(Finding(kind="not comparable", text=text))
         for place in [place for place in usable if place[0] == block]:
             del usable[place]
             absent[place] = "is not comparable (the batch streams of this block differ)"
     difference = mixed_data(usable.values()) or mixed_environments(list(usable.values()))
     if difference:
-        findings.append(Finding(workload=name, kind="not comparable", text=difference))
-    earlier = tuple(trial for tries in attempts.values() for trial in tries[:-1])
-    workload = WorkloadTrials(
+        findings.append(Finding(kind="not comparable", text=difference))
+    return WorkloadTrials(
         workload=name,
         planned=planned,
         usable=usable,
         absent=absent,
         ended=ended,
-        earlier=earlier,
+        earlier=tuple(trial for tries in attempts.values() for trial in tries[:-1]),
         not_comparable=difference,
+        parity=tuple(trial for trial in trials if trial.record.identity.purpose == "parity"),
+        findings=tuple(findings),
     )
-    return workload, findings
 
 
 def why_absent(trial: Trial | None) -> str:

@@ -6,17 +6,23 @@ times mean nothing, and it never enters an effect.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ablate.analysis.statistics.envelope import WindowSeries
-from ablate.analysis.trials.comparable import Trial, mixed_data, mixed_environments, mixed_precision, why_absent
+from ablate.analysis.trials.comparable import (
+    Trial,
+    WorkloadTrials,
+    mixed_data,
+    mixed_environments,
+    mixed_precision,
+    why_absent,
+)
 from ablate.core.cell import Design, PlannedTrial
 from ablate.core.record import ParityWindow
-from ablate.core.study import Study
 from ablate.records.store import read_parity
 
 ULP = "ulp-"
@@ -77,25 +83,19 @@ class ParityBlock:
         return _why_not_paired(self.trials[key], self.trials[other])
 
 
-def select_parity(study: Study, design: Design, workload: str, trials: Iterable[Trial]) -> list[ParityBlock]:
-    """Sort the parity records of a workload by block.
+def group_parity(design: Design, trials: WorkloadTrials) -> list[ParityBlock]:
+    """Sort the parity trials of a workload by block.
 
     Args:
-        study: Its hash is the version that records must belong to.
         design: The planned parity trials; a record of other windows or reruns than planned is another trial.
-        trials: Records found; those of other workloads and purposes are passed over.
+        trials: The trials of the workload.
     """
-    study_hash = study.hash
-    ended: dict[str, Trial] = {}
-    for trial in sorted(trials, key=lambda t: t.record.identity.attempt):
-        identity = trial.record.identity
-        if (identity.purpose, identity.workload, identity.study_hash) == ("parity", workload, study_hash):
-            ended[identity.key] = trial
+    ended = {trial.record.identity.key: trial for trial in trials.parity}
     blocks: dict[int, dict[str, PlannedTrial]] = {}
     for planned in design.parity:
-        if planned.workload == workload:
+        if planned.workload == trials.workload:
             blocks.setdefault(planned.block, {})[planned.cell.effective_key] = planned
-    return [_block(workload, block, planned, ended) for block, planned in sorted(blocks.items())]
+    return [_block(trials.workload, block, planned, ended) for block, planned in sorted(blocks.items())]
 
 
 def read_runs(trial: Trial) -> dict[tuple[str, int], Recorded]:

@@ -7,15 +7,16 @@ A block counts for one of them only when all its compiled trials had the same st
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
-from ablate.analysis.results.study import RESPONSES, Response
-from ablate.analysis.trials.comparable import Trial, WorkloadTrials
+from ablate.analysis.results.effects import CACHE_OF, RESPONSES, Response
+from ablate.analysis.trials.comparable import WorkloadTrials
 from ablate.core.record import Times
 
-CACHE_OF: Mapping[Response, str] = {"horizon_cold": "cold", "horizon_warm": "warm"}
-SHARED = "the compile cache is shared between cells, so compile times are not comparable and no horizon is reported"
+BlockCaches = Literal["cold", "warm", "any", "none", "shared", "unlike"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,14 +26,12 @@ class LogTimes:
     Attributes:
         values: Natural log of seconds, by block and effective key.
         blocks: The blocks that this response may use.
-        left_out: Why other blocks are left out.
         absent: Why a value is missing in a block that may be used, by (block, effective key).
     """
 
     response: Response
     values: Mapping[int, Mapping[str, float]]
     blocks: tuple[int, ...]
-    left_out: Mapping[int, str] = field(default_factory=dict)
     absent: Mapping[tuple[int, str], str] = field(default_factory=dict)
 
 
@@ -44,11 +43,9 @@ def log_times(trials: WorkloadTrials, response: Response) -> LogTimes:
         response: `steady`, or the horizon with cold or warm compile caches.
     """
     if response == "steady":
-        blocks, left_out = trials.blocks, {}
+        blocks = trials.blocks
     else:
-        states = {block: cache_state(trials, block) for block in trials.blocks}
-        blocks = tuple(block for block, state in states.items() if state in (CACHE_OF[response], "any"))
-        left_out = {block: state for block, state in states.items() if state not in ("cold", "warm", "any", "none")}
+        blocks = tuple(b for b in trials.blocks if cache_state(trials, b) in (CACHE_OF[response], "any"))
     values: dict[int, dict[str, float]] = {block: {} for block in blocks}
     absent: dict[tuple[int, str], str] = {}
     for (block, key), trial in trials.usable.items():
@@ -59,27 +56,26 @@ def log_times(trials: WorkloadTrials, response: Response) -> LogTimes:
             absent[block, key] = f"block {block}: {trials.name_of(key)} reached no steady state"
         else:
             values[block][key] = math.log(seconds)
-    return LogTimes(response=response, values=values, blocks=blocks, left_out=left_out, absent=absent)
+    return LogTimes(response=response, values=values, blocks=blocks, absent=absent)
 
 
-def cache_state(trials: WorkloadTrials, block: int) -> str:
-    """State of the compile caches in a block.
+def cache_state(trials: WorkloadTrials, block: int) -> BlockCaches:
+    """State of the compile caches in a block: `any` = nothing was compiled, `none` = nothing completed.
 
-    Returns:
-        `cold`, `warm`, `any` (nothing was compiled), `none` (nothing completed), or a sentence why the block is left
-        out of the horizon.
+    A block whose caches are shared between cells, or were unlike, has no horizon.
     """
-    usable = [trial for (number, _), trial in trials.usable.items() if number == block]
-    compiled = [trial for trial in usable if trial.record.compiles]
-    states = {trial.record.cache_state for trial in compiled}
-    if not compiled:
-        return "any" if usable else "none"
-    if states == {"cold"} or states == {"warm"}:
-        return states.pop()
+    states = cache_counts(trials, block)
+    if not states:
+        return "any" if any(number == block for number, _ in trials.usable) else "none"
     if "shared" in states:
-        return SHARED
-    counts = ", ".join(f"{state}: {_count(compiled, state)}" for state in sorted(states))
-    return f"block {block} is left out of the horizon, its compiled trials had unlike compile caches ({counts})"
+        return "shared"
+    return "cold" if set(states) == {"cold"} else "warm" if set(states) == {"warm"} else "unlike"
+
+
+def cache_counts(trials: WorkloadTrials, block: int) -> Counter[str]:
+    """How many compiled trials of a block started with which state of the compile cache."""
+    records = [trial.record for (number, _), trial in trials.usable.items() if number == block]
+    return Counter(record.cache_state for record in records if record.compiles)
 
 
 def seconds_of(times: Times | None, response: Response) -> float | None:
@@ -96,10 +92,6 @@ def responses_with_data(trials: WorkloadTrials) -> dict[Response, LogTimes]:
     states = {cache_state(trials, block) for block in trials.blocks}
     wanted: list[Response] = ["steady"]
     wanted += [r for r in RESPONSES[1:] if CACHE_OF[r] in states]
-    if len(wanted) == 1 and "any" in states and SHARED not in states:
+    if len(wanted) == 1 and "any" in states and "shared" not in states:
         wanted.append("horizon_cold")
     return {response: log_times(trials, response) for response in wanted}
-
-
-def _count(trials: list[Trial], state: str) -> int:
-    return sum(trial.record.cache_state == state for trial in trials)

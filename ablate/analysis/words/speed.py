@@ -4,26 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ablate.analysis.results.study import (
-    RESPONSES,
-    BreakEven,
-    Estimate,
-    EvidenceVerdict,
-    ExpectationResult,
-    Headline,
-    Response,
-    Results,
-)
+from ablate.analysis.results.effects import CACHE_OF, RESPONSES, Effect, Response
+from ablate.analysis.results.speed import BreakEven, EvidenceVerdict, ExpectationResult, Speed
+from ablate.analysis.results.study import WorkloadResults
+from ablate.analysis.statistics.inference import Estimate
 from ablate.analysis.words.training import training_sentence
 from ablate.core.contrast import ContrastKind
+from ablate.core.evidence import counter_of
 from ablate.core.units import format_duration
 
-COMPILE_COUNTERS = {
-    "compiles.forward": "compilation of the forward",
-    "recompiles.forward": "recompilation of the forward",
-    "compiles.optimizer_step": "compilation of the optimizer step",
-    "recompiles.optimizer_step": "recompilation of the optimizer step",
-}
 SWITCH_KINDS: tuple[ContrastKind, ...] = ("optimization", "leave-one-out", "ladder", "add-one-in")
 RESPONSE_NAMES: dict[Response, str] = {
     "steady": "steady epoch",
@@ -32,21 +21,17 @@ RESPONSE_NAMES: dict[Response, str] = {
 }
 
 
-def make_headlines(results: Results) -> tuple[Headline, ...]:
-    """Say for every workload with trials what was found; nothing is claimed that blocks or evidence do not carry."""
-    return tuple(
-        Headline(workload=choice.name, sentences=tuple(_sentences(results, choice.name)))
-        for choice in results.study.workloads
-        if choice.name in results.workloads_run
-    )
+def make_headline(result: WorkloadResults) -> tuple[str, ...]:
+    """Say what was found; nothing is claimed that blocks or evidence do not carry."""
+    return tuple(_sentences(result))
 
 
-def saved_compilations(results: Results, workload: str) -> list[str]:
+def saved_compilations(speed: Speed) -> list[str]:
     """One sentence per optimization that saves compilations: how many, and where it shows in the times."""
     return [
         f"{name} saved {_amount(result)} per trial on average ({result.off_mean:.3g} without it, "
-        f"{result.on_mean:.3g} with it){_where_it_shows(results, workload, name)}"
-        for name, result in _savings(results, workload)
+        f"{result.on_mean:.3g} with it){_where_it_shows(speed, name)}"
+        for name, result in _savings(speed)
     ]
 
 
@@ -56,6 +41,16 @@ def compared_with_eager(estimate: Estimate) -> str:
     word = "faster" if estimate.speedup >= 1 else "slower"
     same = format_factor(factor) == "1.00x"
     return ("as fast as eager" if same else f"{format_factor(factor)} {word} than eager") + f" ({certainty(estimate)})"
+
+
+def why_not_reported(effect: Effect) -> str:
+    """Why an effect has no estimate."""
+    if effect.why == "no such cell":
+        more = [f"and {effect.num_more_lacking} more"] if effect.num_more_lacking else []
+        return "this design lacks " + ", ".join([*effect.lacks, *more])
+    if effect.why == "no complete block":
+        return "no block has every trial it needs: " + "; ".join(effect.dropped)
+    return f"not comparable: {effect.cause}" if effect.why == "not comparable" else effect.cause
 
 
 def certainty(estimate: Estimate) -> str:
@@ -69,23 +64,22 @@ def certainty(estimate: Estimate) -> str:
     return interval if estimate.excludes_one else f"{interval}, which includes no difference"
 
 
-def _sentences(results: Results, workload: str) -> Iterator[str]:
-    yield from _totals(results, workload)
-    training = training_sentence(results, workload)
+def _sentences(result: WorkloadResults) -> Iterator[str]:
+    speed = result.speed
+    yield from _totals(speed)
+    training = training_sentence(result.training)
     if training:
         yield training
-    items = [b for b in results.break_even if b.workload == workload]
-    if items:
-        yield "Break-even: " + "; ".join(map(_break_even, items)) + "."
-    saved = _savings(results, workload)
+    if speed.break_even:
+        yield "Break-even: " + "; ".join(map(_break_even, speed.break_even)) + "."
+    saved = _savings(speed)
     if saved:
         parts = [f"{name} saved {_amount(result)}" for name, result in saved]
-        how = " (naive against full, all switched together)" if _is_joint(results, workload) else ""
+        how = " (naive against full, all switched together)" if any(v.jointly for v in speed.evidence) else ""
         yield "; ".join(parts) + f"{how}. A compilation is paid at the start, so this shows in the horizon only."
-    verdicts = [v for v in results.evidence if v.workload == workload]
-    if verdicts:
-        yield _evidence(verdicts)
-    missing = [t for t in results.trials if t.workload == workload and t.missing]
+    if speed.evidence:
+        yield _evidence(speed.evidence)
+    missing = [t for t in result.quality.trials if t.missing]
     num_not_run = sum(t.not_run for t in missing)
     if num_not_run:
         yield f"Planned trials that have not run yet: {num_not_run}."
@@ -94,27 +88,25 @@ def _sentences(results: Results, workload: str) -> Iterator[str]:
         yield f"Trials that did not complete: {len(failed)}; each is listed with its reason."
 
 
-def _totals(results: Results, workload: str) -> Iterator[str]:
+def _totals(speed: Speed) -> Iterator[str]:
     horizons = []
-    found = [results.effect(workload, response, "total") for response in RESPONSES]
-    refused = {total.refused or total.inert for total in found if total is not None and total.estimate is None}
+    found = [speed.effect(response, "total") for response in RESPONSES]
+    refused = {why_not_reported(total) for total in found if total is not None and total.estimate is None}
     if len(refused) == 1 and all(total is None or total.estimate is None for total in found):
         yield f"Full against eager: not reported ({refused.pop()})."
         return
     for response in RESPONSES:
-        total = results.effect(workload, response, "total")
+        total = speed.effect(response, "total")
         if total is None:
             continue
         if total.estimate is None:
-            yield f"Full against eager, {RESPONSE_NAMES[response]}: not reported ({total.refused or total.inert})."
+            yield f"Full against eager, {RESPONSE_NAMES[response]}: not reported ({why_not_reported(total)})."
         elif response == "steady":
             yield f"Compiled with every optimization on, a steady epoch was {compared_with_eager(total.estimate)}."
         else:
-            state = response.removeprefix("horizon_")
-            horizons.append(f"with {state} compile caches {compared_with_eager(total.estimate)}")
+            horizons.append(f"with {CACHE_OF[response]} compile caches {compared_with_eager(total.estimate)}")
     if horizons:
-        epochs = results.study.timing.horizon_epochs
-        yield f"Compilation included, {epochs} epochs were " + ", ".join(horizons) + "."
+        yield f"Compilation included, {speed.horizon_epochs} epochs were " + ", ".join(horizons) + "."
 
 
 def _break_even(item: BreakEven) -> str:
@@ -137,33 +129,29 @@ def _evidence(verdicts: Sequence[EvidenceVerdict]) -> str:
     return "Did it bite? " + "; ".join(f"{word}: {', '.join(names)}" for word, names in groups.items()) + "."
 
 
-def _savings(results: Results, workload: str) -> list[tuple[str, ExpectationResult]]:
+def _savings(speed: Speed) -> list[tuple[str, ExpectationResult]]:
     """Optimizations that bite by saving compilations, with the counter that fell."""
     return [
         (verdict.optimization, result)
-        for verdict in results.evidence
-        if verdict.workload == workload and verdict.verdict == "bites"
+        for verdict in speed.evidence
+        if verdict.verdict == "bites"
         for result in verdict.expectations
-        if result.counter in COMPILE_COUNTERS and (result.off_mean or 0.0) > (result.on_mean or 0.0)
+        if counter_of(result.counter).at_start and (result.off_mean or 0.0) > (result.on_mean or 0.0)
     ]
-
-
-def _is_joint(results: Results, workload: str) -> bool:
-    return any(verdict.jointly for verdict in results.evidence if verdict.workload == workload)
 
 
 def _amount(result: ExpectationResult) -> str:
     """`1 compilation of the optimizer step`."""
     saved = (result.off_mean or 0.0) - (result.on_mean or 0.0)
-    head, _, tail = COMPILE_COUNTERS[result.counter].partition(" ")
-    return f"{saved:.3g} {head}{'' if abs(saved - 1) < 1e-9 else 's'} {tail}"
+    counter = counter_of(result.counter)
+    return f"{saved:.3g} {counter.unit}{'' if abs(saved - 1) < 1e-9 else 's'} {counter.of}"
 
 
-def _where_it_shows(results: Results, workload: str, optimization: str) -> str:
+def _where_it_shows(speed: Speed, optimization: str) -> str:
     for kind in SWITCH_KINDS:
         parts = []
         for response in RESPONSES:
-            effect = results.effect(workload, response, kind, optimization)
+            effect = speed.effect(response, kind, optimization)
             if effect is not None and effect.estimate is not None:
                 parts.append(f"{format_factor(effect.estimate.speedup)} ({RESPONSE_NAMES[response]})")
         if parts:

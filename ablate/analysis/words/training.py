@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from ablate.analysis.results.study import Results
-from ablate.analysis.results.training import TrainingVerdict
+from ablate.analysis.results.training import WORST_FIRST, MarginRow, MarginWhy, Training, TrainingVerdict, WindowRow
 
 ORDER = ("different", "different within margin", "inconclusive", "not tested", "equivalent")
 FIRST_ARMS = ("full", "naive")
 NAMED = 4
+QUANTITIES = {"lr": "the learning rate", "mask": "the dropout mask", "gradient": "the gradient", "loss": "the loss"}
+NO_MARGIN = "no margin in the spec: run `ablate margins SPEC`"
 
 
-def training_sentence(results: Results, workload: str) -> str:
+def training_sentence(training: Training) -> str:
     """One sentence: does `full` train like eager, which arms and optimizations do not; empty when none was judged."""
-    verdicts = [v for v in results.training if v.workload == workload]
+    verdicts = training.verdicts
     arms = {v.subject: v for v in verdicts if v.side == "arm"}
     main = next((arms[name] for name in FIRST_ARMS if name in arms), None) or next(iter(arms.values()), None)
     if main is None:
         return ""
     others = [v for v in arms.values() if v is not main]
-    switched = [v for v in verdicts if v.side == "optimization" and not v.reason.startswith("inert")]
+    switched = [v for v in verdicts if v.side == "optimization" and not v.inert]
     parts = [f"{main.subject} against eager: {main.verdict}{_why(main)}"]
     parts += [
         f"{what}: {_groups(rows)}" for what, rows in (("other arms", others), ("optimizations", switched)) if rows
@@ -35,6 +36,92 @@ def decided_by(verdict: TrainingVerdict) -> str:
     """The tier that decided, in words."""
     names = {0: "tier 0, bitwise", 1: "tier 1, envelope", 2: "tier 2, timed trials"}
     return "" if verdict.tier is None else names[verdict.tier]
+
+
+def describe_failure(row: WindowRow) -> str:
+    """`the loss is not finite at step 12 (window 0, block 0); the learning rate departs first, at step 10`."""
+    where = f"window {row.window}, block {row.block}"
+    what = {
+        "beyond the envelope": f"the loss leaves the envelope at step {row.first_step}",
+        "non-finite loss": f"the loss of {row.lost or row.subject} is not finite at step {row.first_step}",
+        "different number of steps": f"the number of steps differs from step {row.first_step} on",
+        "different learning rate": f"the learning rate differs from step {row.quantity_step} on",
+        "different dropout masks": f"the dropout masks differ from step {row.quantity_step} on",
+    }[row.outcome]
+    text = f"{what} ({where})"
+    if row.quantity in ("", "loss") or row.outcome in ("different learning rate", "different dropout masks"):
+        return text
+    return f"{text}; {QUANTITIES[row.quantity]} departs first, at step {row.quantity_step}"
+
+
+def describe_margins(margins: Sequence[MarginRow]) -> str:
+    """The row that decides tier 2, with its interval, margin and number of blocks."""
+    rows = [m for m in margins if m.quantity != "validation metric" or m.margin is not None]
+    row = min(rows, key=lambda m: WORST_FIRST.index(m.verdict))
+    parts = [f"{row.quantity} {row.verdict}"]
+    if row.difference is not None:
+        parts.append(f"difference {row.difference:+.3g}")
+    if row.interval_90 is not None:
+        parts.append(f"90 % interval {row.interval_90[0]:+.3g} to {row.interval_90[1]:+.3g}")
+    if row.margin is not None:
+        late = ", stated after the fact" if row.stated == "after the fact" else ""
+        parts.append(f"margin {row.margin:g}{late}")
+    parts.append(margin_note(row) or f"{row.num_blocks} blocks")
+    return ", ".join(parts)
+
+
+def margin_note(row: MarginRow) -> str:
+    """Which bin of a curve is shown, and why nothing is concluded."""
+    return "; ".join(filter(None, [_farthest(row), _why_margin(row)]))
+
+
+def extent(found: TrainingVerdict) -> str:
+    """`all 120 tested steps of 2 windows`."""
+    windows = f"{found.num_windows} window{'s' if found.num_windows != 1 else ''}"
+    return f"all {found.num_steps} tested steps of {windows}"
+
+
+def window_gaps(windows: Sequence[WindowRow]) -> list[str]:
+    """Why windows say nothing, and where eager itself ends what can be tested; equal reasons are one."""
+    places: dict[str, list[str]] = {}
+    for w in windows:
+        if w.outcome == "says nothing":
+            places.setdefault(w.note, []).append(f"window {w.window}, block {w.block}")
+        elif w.num_tested < w.num_steps:
+            note = f"only the first {w.num_tested} of {w.num_steps} steps can be tested, then eager departs from itself"
+            places.setdefault(note, []).append(f"window {w.window}, block {w.block}")
+        if w.passed and w.quantity:
+            note = f"{QUANTITIES[w.quantity]} leaves its own envelope at step {w.quantity_step}, the loss does not"
+            places.setdefault(note, []).append(f"window {w.window}, block {w.block}")
+    return [f"{' and '.join(where[:3])}{' and more' * (len(where) > 3)}: {note}" for note, where in places.items()]
+
+
+def margin_gaps(margins: Sequence[MarginRow]) -> list[str]:
+    """Why tier 2 is inconclusive, and margins that came late; equal reasons are one."""
+    reasons: dict[str, list[str]] = {}
+    for m in margins:
+        if m.verdict == "inconclusive" and (reason := _why_margin(m) or _farthest(m)):
+            reasons.setdefault(reason, []).append(m.quantity)
+    found = [f"{', '.join(quantities)}: {reason}" for reason, quantities in reasons.items()]
+    found += [f"{m.quantity}: its margin was stated after the fact" for m in margins if m.stated == "after the fact"]
+    return found
+
+
+def _farthest(row: MarginRow) -> str:
+    return "" if row.bin is None else f"bin {row.bin} of {row.num_bins} is farthest off"
+
+
+def _why_margin(row: MarginRow) -> str:
+    if row.why is None:
+        return ""
+    words: Mapping[MarginWhy, str] = {
+        "one block": "one block",
+        "no margin": NO_MARGIN + ("; the 95 % interval leaves out 0" if row.differs else ""),
+        "pilot": f"pilot with {row.num_blocks} blocks, no claim",
+        "steps differ": f"different number of steps ({row.detail})",
+        "rounded differently": row.detail,
+    }
+    return words[row.why]
 
 
 def _why(verdict: TrainingVerdict) -> str:

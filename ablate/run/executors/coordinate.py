@@ -11,10 +11,11 @@ from ablate.core.study import Study
 from ablate.files.disk import explain_disk_errors
 from ablate.files.paths import StudyPaths
 from ablate.records.store import read_record
-from ablate.run.executors.executors import Crew
+from ablate.run.executors.base import WorkerPool
 from ablate.run.ledger.ledger import Ledger
 from ablate.run.ledger.open import find_address, open_store
 from ablate.run.ledger.trial_queue import block_of, find_environments
+from ablate.run.options import DEFAULTS, RunOptions
 from ablate.run.outcome import RunOutcome, summarize
 from ablate.run.plan.plan import select_parity, select_trials
 from ablate.run.plan.stored_study import store_plan
@@ -29,11 +30,8 @@ def coordinate(
     design: Design,
     paths: StudyPaths,
     progress: Progress,
-    start: Callable[[], Crew],
-    *,
-    retry_failed: bool = False,
-    workloads: Sequence[str] | None = None,
-    ledger: str | None = None,
+    start: Callable[[], WorkerPool],
+    options: RunOptions = DEFAULTS,
 ) -> RunOutcome:
     """Enqueue the trials of a study, start workers and wait until they are done.
 
@@ -43,37 +41,35 @@ def coordinate(
         paths: Where everything goes; the workers reach it under the same path.
         progress: Where progress is shown.
         start: Starts the workers.
-        retry_failed: Train trials again that ended without completing, in blocks of which none completed: only these
-            fit any worker, and which environment the workers will have is not known here.
-        workloads: Only these workloads; None = all.
-        ledger: Address of the ledger; None as `find_address` says.
+        options: Its `retry_failed` reaches blocks of which no trial completed: only these fit any worker, and which
+            environment the workers will have is not known here.
 
     Raises:
         UserError: all workers have ended and trials are left, with what the workers said.
     """
     started = time.monotonic()
-    wanted = (*select_trials(study, design, workloads), *select_parity(study, design, workloads))
+    wanted = (*select_trials(study, design, options.workloads), *select_parity(study, design, options.workloads))
     with explain_disk_errors(paths.root, " with --runs"), stop_signals_interrupt():
         store_plan(study, design, paths)
-        entries = Ledger(study, paths, store=open_store(study, paths, address=find_address(study, ledger)))
+        entries = Ledger(study, paths, store=open_store(study, paths, address=find_address(study, options.ledger)))
         try:
             entries.enqueue(wanted)
-            if retry_failed:
+            if options.retry_failed:
                 _retry_failed(entries, paths, wanted, progress)
         finally:
             entries.close()
         before = {trial.key for trial in wanted if _has_ended(paths, trial)}
-        crew: Crew | None = None
+        pool: WorkerPool | None = None
         interrupted = False
         try:
             with stop_signals_wait():  # until there is somebody to stop
-                crew = start()
-            _look_on(crew, paths, wanted, progress)
+                pool = start()
+            _look_on(pool, paths, wanted, progress)
         except KeyboardInterrupt:
             interrupted = True
         finally:
-            if crew is not None:
-                crew.stop()
+            if pool is not None:
+                pool.stop()
         trained = [trial for trial in wanted if trial.key not in before and _has_ended(paths, trial)]
         return summarize(paths, wanted, trained, interrupted, time.monotonic() - started)
 
@@ -99,10 +95,10 @@ def _retry_failed(entries: Ledger, paths: StudyPaths, wanted: Sequence[PlannedTr
         )
 
 
-def _look_on(crew: Crew, paths: StudyPaths, wanted: Sequence[PlannedTrial], progress: Progress) -> None:
+def _look_on(pool: WorkerPool, paths: StudyPaths, wanted: Sequence[PlannedTrial], progress: Progress) -> None:
     told = ""
     while True:
-        running, ended = crew.running(), sum(_has_ended(paths, trial) for trial in wanted)
+        running, ended = pool.running(), sum(_has_ended(paths, trial) for trial in wanted)
         text = f"{ended} of {len(wanted)} trials have ended; {running} workers"
         if text != told:
             told = text
@@ -110,7 +106,7 @@ def _look_on(crew: Crew, paths: StudyPaths, wanted: Sequence[PlannedTrial], prog
         if not running:
             break
         time.sleep(LOOK_S)
-    problems = crew.problems()
+    problems = pool.problems()
     for problem in problems:
         progress.note(problem)
     if ended < len(wanted):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any, Protocol
 
 import optuna
@@ -12,8 +11,6 @@ from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial
 
 from ablate.core.record import TrialRecord
-from ablate.files.locks import is_held, read_holder
-from ablate.files.paths import StudyPaths
 
 OnWait = Callable[[Mapping[str, Any]], None]
 
@@ -87,24 +84,3 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let go of everything that is still held."""
-
-
-def lease_path(paths: StudyPaths, slug: str) -> Path:
-    """Lock file of one trial."""
-    return paths.leases / f"{slug}.lock"
-
-
-def block_lease_path(paths: StudyPaths, block: str) -> Path:
-    """Lock file of one block (see `ablate.run.ledger.trial_queue`)."""
-    return paths.leases / "blocks" / f"{block}.lock"
-
-
-def is_running(paths: StudyPaths, slug: str) -> bool:
-    """Tell whether a process trains this trial right now, on this host."""
-    return is_held(lease_path(paths, slug))
-
-
-def find_leased(paths: StudyPaths) -> dict[str, Mapping[str, Any]]:
-    """Slugs of the trials that are trained on this host right now, and who trains them (see `lock_owner`)."""
-    held = (path for path in sorted(paths.leases.glob("*.lock")) if is_held(path))
-    return {path.stem: read_holder(path) for path in held}

@@ -16,7 +16,8 @@ from optuna.trial import TrialState
 from ablate.core.errors import StoredDataError
 from ablate.files.locks import FileLock, is_held, read_holder, short_lock, wait_for
 from ablate.files.paths import StudyPaths
-from ablate.run.ledger.backend import Books, OnWait, block_lease_path, lease_path
+from ablate.run.ledger.backend import Books, OnWait
+from ablate.run.ledger.lock_owner import block_lease_path, lease_path
 
 LOST = "lost lease"
 

@@ -1,4 +1,4 @@
-"""Who holds a lock -> what to tell the user who waits for it; an orphan that overran its time-out is ended."""
+"""Who holds the lock of a device, trial or block -> what to tell who waits; an orphan past its time-out is ended."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ablate.files.locks import process_exists
+from ablate.files.locks import is_held, process_exists, read_holder
+from ablate.files.paths import StudyPaths
 
 PREPARING = "(preparing the data)"
 
@@ -108,3 +109,24 @@ def _runs_request(pid: int, request: object) -> bool:
     except OSError:
         return False
     return isinstance(request, str) and arguments[-3:] == [b"trial", request.encode(), b""]
+
+
+def lease_path(paths: StudyPaths, slug: str) -> Path:
+    """Lock file of one trial."""
+    return paths.leases / f"{slug}.lock"
+
+
+def block_lease_path(paths: StudyPaths, block: str) -> Path:
+    """Lock file of one block (see `ablate.run.ledger.trial_queue`)."""
+    return paths.leases / "blocks" / f"{block}.lock"
+
+
+def is_running(paths: StudyPaths, slug: str) -> bool:
+    """Tell whether a process trains this trial right now, on this host."""
+    return is_held(lease_path(paths, slug))
+
+
+def find_leased(paths: StudyPaths) -> dict[str, Mapping[str, Any]]:
+    """Slugs of the trials that are trained on this host right now, and who trains them."""
+    held = (path for path in sorted(paths.leases.glob("*.lock")) if is_held(path))
+    return {path.stem: read_holder(path) for path in held}

@@ -130,7 +130,9 @@ class PostgresStore:
 
     def holder(self, block: str, slug: str) -> Mapping[str, Any]:
         running = self.optuna_study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-        found = {entry.user_attrs["slug"]: entry.user_attrs.get("worker", {}) for entry in running}
+        found: dict[str, Mapping[str, Any]] = {
+            entry.user_attrs["slug"]: entry.user_attrs.get("worker", {}) for entry in running
+        }
         return found.get(slug, {"host": "", "parent": 0})
 
     def wait(self, block: str, slug: str, on_wait: OnWait) -> None:

@@ -13,7 +13,7 @@ from ablate.core.study import Study
 
 START_S = 15.0  # process, data and graph
 PROCESS_START_S = 5.0  # of that, before the first time stamp of a record: Python and its imports
-COLD_COMPILE_S, WARM_COMPILE_S = 75.0, 25.0
+COMPILE_S = {"inductor": (75.0, 25.0), "aot_eager": (25.0, 25.0), "eager": (8.0, 8.0)}  # cold, from a warm cache
 STEP_S = {"cpu": 0.25, "cuda": 0.05}
 REFERENCE_CHANNELS, REFERENCE_BATCH = 128, 256
 
@@ -46,11 +46,13 @@ def estimate(study: Study, missing: Sequence[PlannedTrial], records: Sequence[Tr
         purposes = {trial.purpose for trial in missing}
         num_seen = sum(len(times) for place, times in seen.items() if place[2] in purposes)
         return total, f"from {num_seen} finished trials of this study, {PROCESS_START_S:.0f} s to start each process"
-    assumption = (
-        f"assumed, not measured: {START_S:.0f} s to start a trial, {_step_s(study, missing[0].workload):.3g} s a step"
-    )
-    if study.compile_backend == "inductor":
-        assumption += f", {COLD_COMPILE_S:.0f} s to compile, {WARM_COMPILE_S:.0f} s from a warm cache"
+    step_s = _step_s(study, missing[0].workload)
+    assumption = f"assumed, not measured: {START_S:.0f} s to start a trial, {step_s:.3g} s a step"
+    cold_s, warm_s = COMPILE_S[study.compile_backend]
+    if any(trial.cell.compiles for trial in missing):
+        assumption += f", {cold_s:.0f} s to compile" + (
+            f", {warm_s:.0f} s from a warm cache" if warm_s < cold_s else ""
+        )
     part = f"; for {guessed} of {len(missing)} trials, the others from finished ones"
     return total, assumption + (part if guessed < len(missing) else "")
 
@@ -58,10 +60,10 @@ def estimate(study: Study, missing: Sequence[PlannedTrial], records: Sequence[Tr
 def rule_of_thumb_s(study: Study, trial: PlannedTrial) -> float:
     """Wall time of one trial when nothing was measured yet: start, steps and, when it compiles, the compiler."""
     steps_s = num_steps(study, trial) * _step_s(study, trial.workload)
-    if not trial.cell.compiles or study.compile_backend != "inductor":
+    if not trial.cell.compiles:
         return START_S + steps_s
     is_warm = study.compile_cache == "shared" or (study.compile_cache == "per-cell" and trial.block > 0)
-    return START_S + steps_s + (WARM_COMPILE_S if is_warm else COLD_COMPILE_S)
+    return START_S + steps_s + COMPILE_S[study.compile_backend][is_warm]
 
 
 def num_steps(study: Study, trial: PlannedTrial) -> int:
@@ -82,7 +84,7 @@ def num_steps(study: Study, trial: PlannedTrial) -> int:
 
 def _step_s(study: Study, workload: str) -> float:
     """Seconds a step, in proportion to width and batch from 128 channels and 256 seeds, with a floor for overhead."""
-    channels = study.workload(workload).options.get("channels", REFERENCE_CHANNELS)
+    channels = float(study.workload(workload).options.get("channels", REFERENCE_CHANNELS))
     size = channels * study.training.batch_size / (REFERENCE_CHANNELS * REFERENCE_BATCH)
     if study.device == "cpu":
         return max(0.02, STEP_S["cpu"] * size)

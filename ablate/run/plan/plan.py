@@ -12,8 +12,7 @@ from ablate.core.record import TrialRecord
 from ablate.core.study import Study
 from ablate.files.paths import StudyPaths
 from ablate.records.store import read_records
-from ablate.run.ledger.backend import find_leased
-from ablate.run.ledger.lock_owner import describe_holder
+from ablate.run.ledger.lock_owner import describe_holder, find_leased
 from ablate.run.plan.estimate import estimate
 
 

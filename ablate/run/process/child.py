@@ -112,7 +112,7 @@ def run_child(study: Study, launch: Launch) -> TrialRecord:
             else f"cannot write {folder}: the disk is full; free some space and run again, every finished trial is kept"
         )
     if record is None or (end.timed_out and not record.completed):
-        record = explain_missing_record(study, launch.request, end, folder / OUTPUT_NAME, launch.request.cache_state)
+        record = explain_missing_record(study, launch.request, end, folder / OUTPUT_NAME)
         write_record(folder, record)
     return record
 

@@ -12,6 +12,7 @@ from typing import Literal
 
 from ablate.core.cell import Cell, Execution
 from ablate.core.errors import UserError
+from ablate.core.evidence import counter_of
 from ablate.core.optimization import Expectation
 from ablate.core.recipe import Recipe
 from ablate.core.request import Diagnosis, Probe, ProbeRequest, ProbeResult
@@ -23,7 +24,6 @@ from ablate.run.process.child import TRAIN_COMMAND
 from ablate.run.process.environment import child_environment
 from ablate.run.process.missing_record import last_error_line, read_tail
 
-DEVICE_ONLY = ("syncs_per_step",)
 Word = Literal["bites", "vacuous", "structural", "not measured"]
 
 
@@ -94,7 +94,7 @@ def _probe(
         if e.counter in changes and _as_declared(e, changes[e.counter], turned_on=switched == factor.on)
     ]
     verdict: Word = "not measured" if not changes else "bites" if moved else "vacuous"
-    if moved and study.device == "cpu" and all(counter in DEVICE_ONLY for counter in moved):
+    if moved and study.device == "cpu" and all(counter_of(counter).device_only for counter in moved):
         verdict = "structural"
     return Probe(optimization=factor.name, before=now, after=switched, changes=changes, verdict=verdict, result=after)
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 import signal
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
-from ablate.core.record import CacheState, Failure, Identity, Status, TrialRecord
+from ablate.core.record import Failure, Status, TrialRecord
 from ablate.core.request import TrialRequest
-from ablate.core.serialize import to_dict
 from ablate.core.study import Study
 from ablate.core.units import format_duration
 
@@ -28,9 +26,7 @@ class ChildEnd:
     ended_at: str
 
 
-def explain_missing_record(
-    study: Study, request: TrialRequest, end: ChildEnd, output: Path, cache_state: CacheState
-) -> TrialRecord:
+def explain_missing_record(study: Study, request: TrialRequest, end: ChildEnd, output: Path) -> TrialRecord:
     """Build the record of a trial whose process left none.
 
     Args:
@@ -38,43 +34,11 @@ def explain_missing_record(
         request: What the process was asked to do.
         end: How it ended.
         output: File with everything it printed.
-        cache_state: State of the compile cache it started with.
     """
     text = read_tail(output)
     status, reason = _verdict(end, text, study.trial_timeout_s)
-    record = unfinished_record(study, request, status, Failure(reason=reason, traceback=text))
-    return replace(record, started_at=end.started_at, ended_at=end.ended_at, cache_state=cache_state)
-
-
-def unfinished_record(study: Study, request: TrialRequest, status: Status, failure: Failure) -> TrialRecord:
-    """Build the record of a trial that did not complete, as far as its request tells; it started and ended now."""
-    trial = request.trial
-    cell = trial.cell.cell
-    now = datetime.now(UTC).isoformat(timespec="milliseconds")
-    return TrialRecord(
-        identity=Identity(
-            study=study.name,
-            study_hash=study.hash,
-            key=trial.key,
-            workload=trial.workload,
-            execution=cell.execution,
-            levels=dict(cell.levels),
-            effective_key=trial.cell.effective_key,
-            arms=trial.cell.arms,
-            block=trial.block,
-            seed=trial.seed,
-            order=trial.order,
-            attempt=request.attempt,
-            purpose=trial.purpose,
-            workload_digest=study.workload(trial.workload).identity,
-        ),
-        status=status,
-        failure=failure,
-        started_at=now,
-        ended_at=now,
-        cache_state=request.cache_state,
-        recipe=to_dict(request.recipe),
-    )
+    record = request.begin_record(study, end.started_at)
+    return replace(record, status=status, failure=Failure(reason=reason, traceback=text), ended_at=end.ended_at)
 
 
 def read_tail(path: Path) -> str:

@@ -78,7 +78,9 @@ class CompileWatch:
             counters[f"compiles.{function}"] = len(own)
             counters[f"recompiles.{function}"] = sum(event.reason is not None for event in own)
         if compiled and torch.cuda.is_available():
-            counters |= _cudagraph_counters()
+            from torch._inductor.cudagraph_trees import get_manager
+
+            counters |= count_cudagraphs(get_manager(torch.cuda.current_device(), create_if_none_exists=False))
         return Evidence(events=tuple(events), graph_breaks=breaks, limit_hits=tuple(limits), counters=counters)
 
     def _placed(self) -> list[tuple[int, str, dict[str, int], Any]]:
@@ -138,10 +140,13 @@ def _location(reason: Any) -> str:
     return f"{parts[1]}:{line}"
 
 
-def _cudagraph_counters() -> dict[str, float]:
-    """CUDA Graph recordings and skips of this process, from the inductor's own manager."""
-    from torch._inductor import cudagraph_trees
+def count_cudagraphs(manager: Any) -> dict[str, float]:
+    """CUDA Graphs that the inductor's manager recorded (None: it made no manager), and those that it skipped.
 
-    manager = cudagraph_trees.get_manager(torch.cuda.current_device(), create_if_none_exists=False)
-    recorded = next(manager.graph_counter) if manager is not None else 0
-    return {"cudagraph_recordings": recorded, "cudagraph_skips": dynamo_utils.counters["inductor"]["cudagraph_skips"]}
+    Every recording is a node of the manager's trees; the first run of each new size is a warm-up and is none.
+    """
+    nodes = [node for roots in manager.roots.values() for node in roots] if manager is not None else []
+    for node in nodes:  # grows while it is read
+        nodes.extend(child for children in node.children.values() for child in children)
+    skips = dynamo_utils.counters["inductor"]["cudagraph_skips"]
+    return {"cudagraph_recordings": len(nodes), "cudagraph_skips": skips}

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch._inductor.runtime.runtime_utils import cache_dir
+from torch._inductor.runtime.cache_dir_utils import cache_dir
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -50,7 +50,7 @@ class Read:
     line: str
 
 
-class SyncAudit(TorchDispatchMode):
+class SyncAudit(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Collects reading operators.
 
     Args:
@@ -59,7 +59,7 @@ class SyncAudit(TorchDispatchMode):
     """
 
     def __init__(self, host: Iterable[torch.Tensor] = ()) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.reads: list[Read] = []
         self._host = {tensor.data_ptr(): tensor for tensor in host}  # kept, so that no address is used twice
 
@@ -88,7 +88,8 @@ class SyncAudit(TorchDispatchMode):
 
 def audit_reads(step: Callable[[], object], host: Iterable[torch.Tensor] = ()) -> list[Read]:
     """Run `step` once and return what reads back; `host` as in `SyncAudit`."""
-    with SyncAudit(host) as audit:
+    audit = SyncAudit(host)
+    with audit:
         step()
     return audit.reads
 

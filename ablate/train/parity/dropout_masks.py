@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 DRAWING = {torch.ops.aten.bernoulli: 0, torch.ops.aten.bernoulli_: 0, torch.ops.aten.native_dropout: 1}  # output: mask
 
 
-class MaskRecorder(TorchDispatchMode):
+class MaskRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Collects a checksum of every mask drawn while it is entered.
 
     Eager dropout draws with `bernoulli_` on a CPU and with `native_dropout` elsewhere and in compiled code; the
@@ -22,7 +22,7 @@ class MaskRecorder(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.checksums: list[int] = []
 
     @classmethod

@@ -12,7 +12,8 @@ from ablate.core.study import Study
 from ablate.records.store import read_parity, write_parity, write_predictions
 from ablate.train.observe.environment import peak_memory
 from ablate.train.parity.checkpoint import read_checkpoint, write_checkpoint
-from ablate.train.parity.runs import ARM, EAGER, ParityRuns, make_spans, train_arm, train_reference
+from ablate.train.parity.runs import train_arm, train_reference
+from ablate.train.parity.windows import ARM, EAGER, ParityRuns, make_spans
 from ablate.train.session import Session
 
 

@@ -25,12 +25,13 @@ from ablate.workloads.relational.options import RelationalOptions
 EdgeType = tuple[str, str, str]
 
 
-class BreakingModuleDict(TupleModuleDict):
+class BreakingModuleDict(TupleModuleDict):  # type: ignore[misc]  # PyG has no types
     """Tuple look-ups that the compiler may not trace, as PyG's were in 2023-25 (emulation)."""
 
     @torch._dynamo.disable  # type: ignore[untyped-decorator]
     def _look_up(self, key: Any) -> torch.nn.Module:
-        return super().__getitem__(key)
+        module: torch.nn.Module = super().__getitem__(key)
+        return module
 
     def __getitem__(self, key: Any) -> torch.nn.Module:
         return self._look_up(key)  # type: ignore[no-any-return]
@@ -59,7 +60,7 @@ class Keys:
         if self.style == "string":
             return torch.nn.ModuleDict({self.of(edge_type): module for edge_type, module in modules.items()})
         kind = BreakingModuleDict if self.style == "tuple-breaking" else TupleModuleDict
-        return kind(modules)  # type: ignore[no-any-return]
+        return kind(modules)
 
 
 class HeteroSAGE(torch.nn.Module):

@@ -52,7 +52,8 @@ class LinkWorkload(RelationalWorkload):
             destinations = self._embed(self._destination, all_destinations, moment, to_device)
             sources = self._embed(seeds.node_type, seeds.nodes, seeds.times, to_device)
             top = [
-                (chunk @ destinations.t()).topk(self.task.eval_k, dim=1).indices.cpu() for chunk in sources.split(4096)
+                (chunk @ destinations.t()).topk(self.task.eval_k, dim=1).indices.cpu()
+                for chunk in torch.split(sources, 4096)
             ]
         self.model.train()
         return Predictions(values=torch.cat(top).numpy(), table=table)

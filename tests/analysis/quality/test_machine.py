@@ -36,7 +36,7 @@ def findings(told: dict[str, dict[str, Any]], blocks: int = 1) -> list[str]:
         return replace(record, environment=environment)
 
     trials = [Trial(record=record, folder=Path("none")) for record, _ in make_records(study, design, change=change)]
-    return [f.text for f in analyze_trials(study, design, trials).findings]
+    return [f.text for f in analyze_trials(study, design, trials).workloads[0].quality.findings]
 
 
 def test_a_quiet_machine_is_no_finding_and_an_old_record_neither() -> None:

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from ablate.analysis.results.study import Effect
+from ablate.analysis.results.effects import Effect
 from ablate.analysis.speed.claims import judge, make_claims
 from ablate.analysis.statistics.inference import estimate
 from ablate.core.study import Claim
@@ -14,9 +14,7 @@ from ablate.core.study import Claim
 
 def total(speedups: list[float]) -> Effect:
     values = [math.log(s) for s in speedups]
-    return Effect(
-        workload="w", response="steady", kind="total", subject="", estimate=estimate(values, range(len(values)))
-    )
+    return Effect(response="steady", kind="total", subject="", estimate=estimate(values, range(len(values))))
 
 
 @pytest.mark.parametrize(
@@ -45,5 +43,5 @@ def test_both_readings_are_answered() -> None:
 
 
 def test_refused_total_says_nothing() -> None:
-    refused = Effect(workload="w", response="steady", kind="total", subject="", refused="full failed")
+    refused = Effect(response="steady", kind="total", subject="", why="no complete block")
     assert judge(refused, 1.3, 1.35)[0] == "not measured"

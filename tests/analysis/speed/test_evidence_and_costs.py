@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ablate.analysis.results.study import ExpectationResult
+from ablate.analysis.results.speed import ExpectationResult
 from ablate.analysis.speed.costs import break_even, horizon_parts
 from ablate.analysis.speed.evidence import flags, holds, pairs_of
 from ablate.analysis.statistics.envelope import relative_deviation
@@ -43,7 +43,7 @@ def test_ledger_never_exceeds_the_horizon() -> None:
     [(40.0, 2.0, "after", 20.0), (-1.0, 2.0, "at once", 0.0), (40.0, 0.0, "never", None), (40.0, -1.0, "never", None)],
 )
 def test_break_even_by_hand(startup: float, saving: float, verdict: str, epochs: float | None) -> None:
-    found = break_even("w", "cold", startup, saving)
+    found = break_even("cold", startup, saving)
     assert (found.verdict, found.epochs) == (verdict, epochs)
 
 
@@ -53,14 +53,14 @@ def test_relative_deviation_by_hand() -> None:
 
 
 def test_curve_distance_by_hand() -> None:
-    found = curve_distance("w", "full", 0, np.array([1.0, 1.000001, 1.1]), np.array([1.0, 1.0, 1.0]))
+    found = curve_distance("full", 0, np.array([1.0, 1.000001, 1.1]), np.array([1.0, 1.0, 1.0]))
     assert (found.max_deviation, found.first_step_beyond, found.final_loss) == (pytest.approx(0.1), 2, 1.1)
 
 
 def test_curves_of_unlike_length_or_not_finite_are_not_compared_blindly() -> None:
-    shorter = curve_distance("w", "full", 0, np.array([1.0]), np.array([1.0, 1.0]))
+    shorter = curve_distance("full", 0, np.array([1.0]), np.array([1.0, 1.0]))
     assert shorter.max_deviation is None and "1 against 2" in shorter.note
-    broken = curve_distance("w", "full", 0, np.array([1.0, np.nan]), np.array([1.0, 1.0]))
+    broken = curve_distance("full", 0, np.array([1.0, np.nan]), np.array([1.0, 1.0]))
     assert (broken.first_step_beyond, broken.final_loss, broken.max_deviation) == (1, None, None)
 
 

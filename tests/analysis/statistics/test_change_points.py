@@ -56,7 +56,7 @@ def test_steps_before_the_last_compilation_do_not_count() -> None:
 
 def test_verdicts_by_hand() -> None:
     def verdict(series: np.ndarray, epoch: int) -> tuple[str, int, float | None]:
-        found = judge("w", "full", 0, find_levels([series], [0])[0], 0, epoch)
+        found = judge("full", 0, find_levels([series], [0])[0], 0, epoch)
         return found.verdict, found.steady_from, found.change
 
     assert verdict(noisy([(200, 1.0)]), 50) == ("flat", 0, None)
@@ -68,9 +68,9 @@ def test_verdicts_by_hand() -> None:
 
 
 def test_findings_say_what_to_do() -> None:
-    restless = judge("w", "full", 2, find_levels([noisy([(170, 1.0), (30, 1.2)])], [0])[0], 0, 50)
-    slower = judge("w", "naive", 1, find_levels([noisy([(100, 1.0), (100, 1.2)])], [0])[0], 0, 50)
-    texts = [finding.text for finding in stability_findings("w", [restless, slower])]
+    restless = judge("full", 2, find_levels([noisy([(170, 1.0), (30, 1.2)])], [0])[0], 0, 50)
+    slower = judge("naive", 1, find_levels([noisy([(100, 1.0), (100, 1.2)])], [0])[0], 0, 50)
+    texts = [finding.text for finding in stability_findings([restless, slower])]
     assert "1 of 2 trials have no steady state" in texts[0] and "full in block 2" in texts[0]
     assert "naive in block 1 +19.8 % from step 100" in texts[1] and "more blocks" in texts[1]
-    assert stability_findings("w", [judge("w", "full", 0, (), 0, 50)]) == []
+    assert stability_findings([judge("full", 0, (), 0, 50)]) == []

@@ -6,8 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from statsmodels.stats.multitest import multipletests
 
 from ablate.analysis.statistics import engine
+from ablate.core.study import LOOKS
 
 T_975_2, T_975_4 = 4.302653, 2.776445
 
@@ -45,18 +47,25 @@ def test_holm_of_two_studies_by_hand() -> None:
     assert found[1] == pytest.approx([0.8, 0.8, 0.09])
 
 
+def test_holm_agrees_with_statsmodels() -> None:
+    generator = np.random.default_rng(0)
+    for num in (1, 2, 7, 30):
+        p = generator.random(num) ** 3
+        p[0] = p[-1]  # a tie
+        assert engine.holm(p) == pytest.approx(multipletests(p, method="holm")[1], abs=1e-12)
+
+
 def test_a_study_stops_at_the_first_narrow_look() -> None:
     generator = np.random.default_rng(0)
     values = generator.normal(0.0, 1.0, (1, 2, 40))
     widths = {
-        look: float(engine.simultaneous_half(values[..., :look], level=engine.SEQUENTIAL_LEVEL)[0])
-        for look in engine.LOOKS
+        look: float(engine.simultaneous_half(values[..., :look], level=engine.SEQUENTIAL_LEVEL)[0]) for look in LOOKS
     }
-    for look in engine.LOOKS[:-1]:
-        first = next(other for other in engine.LOOKS if widths[other] <= widths[look])
-        assert engine.stopping_blocks(values, widths[look]).tolist() == [first]
-    assert engine.stopping_blocks(values, 0.0).tolist() == [40]
-    assert engine.stopping_blocks(values, 1e9).tolist() == [5]
+    for look in LOOKS[:-1]:
+        first = next(other for other in LOOKS if widths[other] <= widths[look])
+        assert engine.stopping_blocks(values, widths[look], looks=LOOKS).tolist() == [first]
+    assert engine.stopping_blocks(values, 0.0, looks=LOOKS).tolist() == [40]
+    assert engine.stopping_blocks(values, 1e9, looks=LOOKS).tolist() == [5]
 
 
 def test_the_widest_of_a_family_decides() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ablate.analysis.analyze import analyze, read_results
-from ablate.analysis.results.study import Results
+from ablate.analysis.results.study import WorkloadResults
 from ablate.core.cell import PlannedTrial
 from ablate.core.evidence import Evidence, LimitHit
 from ablate.core.record import TrialRecord
@@ -31,7 +31,6 @@ from simulated_parity import (
     write_run_predictions,
 )
 
-CHURN = "hm/user-churn"
 THREE = ("dynamic_shapes", "tensor_lr", "sync_free")
 ALL = Equivalence(parity="all", windows=(0, "middle"))
 
@@ -49,17 +48,18 @@ def analyzed(
     edit: Callable[[list[Trial]], list[Trial]] = lambda trials: trials,
     simulation: dict[str, Any] | None = None,
     **parity: Any,
-) -> Results:
+) -> WorkloadResults:
     design = make_design(study)
     trials = edit(make_records(study, design, **(simulation or {})))
     paths = write_study_folder(tmp_path, study, design, trials)
     write_parity_trials(paths, study, design, arms, **parity)
     analyze(paths)
-    return read_results(paths)
+    [results] = read_results(paths).workloads
+    return results
 
 
-def verdict(results: Results, subject: str, workload: str = CHURN) -> Any:
-    return next(v for v in results.training if (v.subject, v.workload) == (subject, workload))
+def verdict(results: WorkloadResults, subject: str) -> Any:
+    return next(v for v in results.training.verdicts if v.subject == subject)
 
 
 def scaled_loss(factor: float, *, execution: str = "compiled") -> Callable[[list[Trial]], list[Trial]]:
@@ -79,14 +79,16 @@ def test_parity_records_never_enter_effects(tmp_path: Path) -> None:
     study = study_of()
     design = make_design(study)
     records = make_records(study, design, effects={"compile": 0.1, "sync_free": 0.05})
-    alone = analyze(write_study_folder(tmp_path / "alone", study, design, records))
+    [alone] = analyze(write_study_folder(tmp_path / "alone", study, design, records)).workloads
     paths = write_study_folder(tmp_path / "both", study, design, records)
     write_parity_trials(paths, study, design)
-    both = analyze(paths)
-    for name in ("effects", "arms", "trials", "curves", "evidence", "ledger", "precision"):
-        assert getattr(both, name) == getattr(alone, name), name
-    assert {v.verdict for v in alone.training if v.side == "arm"} == {"inconclusive"}  # one block, no parity trial
-    assert {v.verdict for v in both.training} == {"equivalent"}
+    [both] = analyze(paths).workloads
+    assert (both.speed, both.quality) == (alone.speed, alone.quality)
+    assert both.training.curves == alone.training.curves
+    assert {v.verdict for v in alone.training.verdicts if v.side == "arm"} == {
+        "inconclusive"
+    }  # one block, no parity trial
+    assert {v.verdict for v in both.training.verdicts} == {"equivalent"}
 
 
 def test_equal_arms_are_equivalent_within_the_envelope_and_optimizations_bitwise(tmp_path: Path) -> None:
@@ -112,7 +114,7 @@ def test_a_difference_names_step_window_quantity_and_the_optimization(tmp_path: 
     culprit = verdict(results, "tensor_lr")
     assert (culprit.verdict, culprit.first_step, culprit.quantity) == ("different", 8, "lr")
     assert culprit.called_out.startswith(f"declared {culprit.numerics}, but the loss leaves the envelope at step 8")
-    windows = [(w.window, w.outcome) for w in results.windows if w.subject == "naive"]
+    windows = [(w.window, w.outcome) for w in results.training.windows if w.subject == "naive"]
     assert windows == [(0, "beyond the envelope"), (6, "beyond the envelope")]
 
 
@@ -141,7 +143,7 @@ def test_identical_arithmetic_must_be_bitwise_where_eager_is(tmp_path: Path) -> 
     assert "declared identical, but not bitwise equal (largest relative deviation 1.0e-07" in found.called_out
     unsure = analyzed(tmp_path / "unsure", study_of(), arms, deterministic=False)
     assert verdict(unsure, "sync_free").called_out == ""
-    assert any("two eager runs are not bitwise equal" in u.text for u in unsure.untested)
+    assert any("two eager runs are not bitwise equal" in text for text in unsure.training.untested)
 
 
 def test_unaligned_masks_fall_back_to_tier_2(tmp_path: Path) -> None:
@@ -152,7 +154,7 @@ def test_unaligned_masks_fall_back_to_tier_2(tmp_path: Path) -> None:
     assert any("the dropout masks are not aligned (mask 1 of step 0 differs)" in gap for gap in full.gaps)
     assert verdict(results, "sync_free").verdict == "inconclusive"  # it needs full
     assert verdict(results, "naive").verdict == "equivalent"
-    assert [a.note for a in results.agreement if a.arm == "full"] == [
+    assert [a.note for a in results.training.agreement if a.arm == "full"] == [
         "full: the dropout masks are not aligned (mask 1 of step 0 differs)"
     ]
 
@@ -262,16 +264,16 @@ def test_off_leaves_tier_2_and_says_what_was_not_tested(tmp_path: Path) -> None:
     full = verdict(results, "full")
     # the simulated compiled losses differ by 1e-7 (t + 1) of the loss in every block alike: different, inside 0.001
     assert (full.verdict, full.tier) == ("different within margin", 2)
-    assert {m.stated for m in results.margin_tests if m.quantity == "final loss"} == {"before the trials"}
-    assert any("parity trials are off in the spec" in u.text for u in results.untested)
+    assert {m.stated for m in results.training.margins if m.quantity == "final loss"} == {"before the trials"}
+    assert any("parity trials are off in the spec" in text for text in results.training.untested)
 
 
 def test_a_margin_that_came_later_is_stated_after_the_fact(tmp_path: Path) -> None:
     margins = Equivalence(parity="off", margin={"hm/user-churn": 0.001})
-    results = analyzed(tmp_path, study_of(blocks=5, equivalence=margins))
-    assert {m.stated for m in results.margin_tests if m.quantity == "final loss"} == {"after the fact"}
+    results = analyzed(tmp_path, study_of(blocks=5, equivalence=margins), simulation={"change": with_margins()})
+    assert {m.stated for m in results.training.margins if m.quantity == "final loss"} == {"after the fact"}
     assert "stated after the fact" in verdict(results, "full").reason
-    assert any("stated after the fact" in u.text for u in results.untested)
+    assert any("stated after the fact" in text for text in results.training.untested)
 
 
 def test_no_margin_is_inconclusive_and_says_what_to_do(tmp_path: Path) -> None:
@@ -279,7 +281,7 @@ def test_no_margin_is_inconclusive_and_says_what_to_do(tmp_path: Path) -> None:
     full = verdict(results, "full")
     assert full.verdict == "inconclusive"
     assert "no margin in the spec: run `ablate margins SPEC`" in full.reason
-    assert any("ablate margins SPEC" in u.text for u in results.untested)
+    assert any("ablate margins SPEC" in text for text in results.training.untested)
 
 
 def test_a_loss_outside_the_margin_is_different(tmp_path: Path) -> None:
@@ -308,9 +310,9 @@ def test_factorial_contrasts_use_every_cell(tmp_path: Path) -> None:
         return [(r, series.assign(loss=series["loss"] + 0.2 * on[r.identity.effective_key])) for r, series in trials]
 
     results = analyzed(tmp_path, study, edit=edit)
-    row = next(m for m in results.margin_tests if (m.subject, m.quantity) == ("sync_free", "final loss"))
+    row = next(m for m in results.training.margins if (m.subject, m.quantity) == ("sync_free", "final loss"))
     assert row.difference == pytest.approx(0.2, abs=1e-9)
-    other = next(m for m in results.margin_tests if (m.subject, m.quantity) == ("tensor_lr", "final loss"))
+    other = next(m for m in results.training.margins if (m.subject, m.quantity) == ("tensor_lr", "final loss"))
     assert other.difference == pytest.approx(0.0, abs=1e-9)
     assert verdict(results, "sync_free").verdict == "different"
     assert verdict(results, "tensor_lr").verdict == "equivalent"
@@ -318,11 +320,11 @@ def test_factorial_contrasts_use_every_cell(tmp_path: Path) -> None:
 
 def test_untested_windows_and_blocks_are_named(tmp_path: Path) -> None:
     results = analyzed(tmp_path, study_of(blocks=2))
-    texts = [u.text for u in results.untested]
+    texts = results.training.untested
     assert any("in windows from step 6 and blocks other than 0" in text for text in texts)
     complete = analyzed(tmp_path / "all", study_of(blocks=2, equivalence=ALL))
-    assert not any("tiers 0 and 1" in u.text for u in complete.untested)
-    assert {(w.block, w.window) for w in complete.windows} == {(0, 0), (0, 6), (1, 0), (1, 6)}
+    assert not any("tiers 0 and 1" in text for text in complete.training.untested)
+    assert {(w.block, w.window) for w in complete.training.windows} == {(0, 0), (0, 6), (1, 0), (1, 6)}
 
 
 def test_an_inert_optimization_is_not_tested(tmp_path: Path) -> None:
@@ -334,7 +336,7 @@ def test_an_inert_optimization_is_not_tested(tmp_path: Path) -> None:
 
 def test_arms_named_in_the_spec_leave_optimizations_untested(tmp_path: Path) -> None:
     results = analyzed(tmp_path, study_of(equivalence=Equivalence(arms=("full",))))
-    assert {w.subject for w in results.windows} == {"full"}
+    assert {w.subject for w in results.training.windows} == {"full"}
     assert verdict(results, "full").verdict == "equivalent"
     found = verdict(results, "sync_free")
     assert found.verdict == "inconclusive"
@@ -345,14 +347,14 @@ def test_decisions_values_and_rankings_agree_as_counted_by_hand(tmp_path: Path) 
     decisions = analyzed(
         tmp_path / "churn", study_of(), {"full": Arm(predictions=np.array([[0.0, 0.75, 0.0, 0.25]]).T[:, 0])}
     )
-    full = next(a for a in decisions.agreement if a.arm == "full")  # -0.5 becomes +0.25
+    full = next(a for a in decisions.training.agreement if a.arm == "full")  # -0.5 becomes +0.25
     assert (full.kind, full.num_rows, full.num_changed, full.largest, full.mean) == ("decisions", 4, 1, 0.75, 0.25)
-    reruns = [a for a in decisions.agreement if a.arm == "eager rerun"]
+    reruns = [a for a in decisions.training.agreement if a.arm == "eager rerun"]
     assert [(a.num_changed, a.largest) for a in reruns] == [(0, pytest.approx(1e-6))] * 2
 
     sales = study_of(workloads=make_workloads("hm/item-sales"))
     values = analyzed(tmp_path / "sales", sales, {"full": Arm(predictions=np.array([0.0, 0.0, 0.1, 0.3]))})
-    full = next(a for a in values.agreement if a.arm == "full")
+    full = next(a for a in values.training.agreement if a.arm == "full")
     assert (full.kind, full.num_changed) == ("values", 2)
     assert (full.largest, full.mean) == pytest.approx((0.3, 0.1))
 
@@ -362,7 +364,7 @@ def test_decisions_values_and_rankings_agree_as_counted_by_hand(tmp_path: Path) 
     rankings = analyzed(
         tmp_path / "purchase", purchase, {"full": Arm(predictions=moved)}, rerun=0.0, predictions=lambda: ranks
     )
-    full = next(a for a in rankings.agreement if a.arm == "full")
+    full = next(a for a in rankings.training.agreement if a.arm == "full")
     assert (full.kind, full.num_rows, full.num_changed, full.overlap) == ("rankings", 2, 2, 7 / 8)
 
 
@@ -373,18 +375,18 @@ def test_timed_predictions_say_that_masks_are_not_aligned(tmp_path: Path) -> Non
     for planned in design.trials:
         shift = 0.0 if planned.cell.name == "eager" else 2.0
         write_run_predictions(paths.records / planned.slug, {"timed": np.array([-1.0, 1.0]) + shift})
-    found = [a for a in analyze(paths).agreement if a.arm == "full"]
+    found = [a for a in analyze(paths).workloads[0].training.agreement if a.arm == "full"]
     assert [(a.trials, a.block, a.num_changed, a.num_rows) for a in found] == [("timed", 0, 1, 2), ("timed", 1, 1, 2)]
     assert {a.note for a in found} == {"dropout masks are not aligned in timed trials"}
     moved = paths.records / next(t.slug for t in design.trials if t.cell.name == "full")
     record = read_record(moved)
     write_record(moved, replace(record, environment={**record.environment, "device_name": "another"}))
-    results = analyze(paths)
-    assert not results.agreement  # what is not pooled is not compared here either
-    assert any("environments that differ and are not pooled" in u.text for u in results.untested)
+    [results] = analyze(paths).workloads
+    assert not results.training.agreement  # what is not pooled is not compared here either
+    assert any("environments that differ and are not pooled" in text for text in results.training.untested)
 
 
-def test_records_of_format_1_and_results_of_format_1_still_load(tmp_path: Path) -> None:
+def test_records_of_format_1_still_load(tmp_path: Path) -> None:
     import json
 
     study = study_of(equivalence=Equivalence(parity="off"))
@@ -396,13 +398,7 @@ def test_records_of_format_1_and_results_of_format_1_still_load(tmp_path: Path) 
             del old[name]
         del old["identity"]["purpose"]
         file.write_text(json.dumps(old | {"format": 1}))
-    assert {v.verdict for v in analyze(paths).training} == {"inconclusive"}
-    new = json.loads(paths.results_json.read_text())
-    kept = {k: v for k, v in new.items() if k not in
-            ("training", "windows", "margin_tests", "deviations", "agreement", "untested")}  # fmt: skip
-    old_distances = [d | {"equivalence": "not tested"} for d in kept["curve_distances"]]
-    paths.results_json.write_text(json.dumps(kept | {"format": 1, "curve_distances": old_distances}))
-    assert read_results(paths).training == ()
+    assert {v.verdict for v in analyze(paths).workloads[0].training.verdicts} == {"inconclusive"}
 
 
 def test_the_deviation_shown_is_that_of_the_worst_block(tmp_path: Path) -> None:
@@ -412,7 +408,7 @@ def test_the_deviation_shown_is_that_of_the_worst_block(tmp_path: Path) -> None:
     write_parity_trials(paths, study, design, {"full": Arm(deviation=flat(2e-6))})
     worse = replace(design, parity=tuple(t for t in design.parity if t.block == 1))
     write_parity_trials(paths, study, worse, {"full": Arm(deviation=flat(5e-6))})
-    shown = next(d for d in analyze(paths).deviations if d.arm == "full")
+    shown = next(d for d in analyze(paths).workloads[0].training.deviations if d.arm == "full")
     assert (shown.block, shown.steps, shown.num_tested) == (1, tuple(range(12)), 12)
     assert shown.deviation == pytest.approx([5e-6] * 12, rel=1e-3)
     assert shown.envelope == pytest.approx([1e-6] * 12, rel=1e-3)

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from ablate.analysis.results.training import MarginRow, TrainingVerdict, WindowRow
-from ablate.analysis.training.verdicts import describe_failure, judge_training, second_tier
+from ablate.analysis.training.verdicts import judge_training, second_tier
+from ablate.analysis.words.training import describe_failure
 
-ARM = TrainingVerdict(workload="w", side="arm", subject="full", verdict="not tested")
+ARM = TrainingVerdict(side="arm", subject="full", verdict="not tested")
 PASSES = WindowRow(
-    workload="w", side="arm", subject="full", block=0, window=0, outcome="within the envelope", num_steps=60,
+    side="arm", subject="full", block=0, window=0, outcome="within the envelope", num_steps=60,
     num_tested=60, largest=2e-7,
 )  # fmt: skip
 BITWISE = replace(PASSES, outcome="bitwise equal", largest=0.0)
@@ -26,7 +27,7 @@ SILENT = replace(
 
 def margin(verdict: str, quantity: str = "final loss", **changes: Any) -> MarginRow:
     row = MarginRow(
-        workload="w", side="arm", subject="full", quantity="final loss", verdict="equivalent", difference=0.001,
+        side="arm", subject="full", quantity="final loss", verdict="equivalent", difference=0.001,
         interval_90=(-0.001, 0.003), interval_95=(-0.002, 0.004), margin=0.01, stated="before the trials",
         num_blocks=8,
     )  # fmt: skip
@@ -66,7 +67,7 @@ def test_masks_that_are_not_aligned_fall_back_to_tier_2_and_never_make_equivalen
     assert judge_training(ARM, [SILENT], []).verdict == "not tested"
     found = judge_training(ARM, [PASSES, replace(SILENT, window=20)], [])
     assert found.verdict == "not tested"  # one window of two says nothing
-    found = judge_training(ARM, [SILENT], [margin("inconclusive", note="one block", num_blocks=1)])
+    found = judge_training(ARM, [SILENT], [margin("inconclusive", why="one block", num_blocks=1)])
     assert (found.verdict, found.tier) == ("inconclusive", 2)
     assert "window 0, block 0: masks are not aligned" in found.gaps
     assert judge_training(ARM, [SILENT], [margin("equivalent")]).verdict == "equivalent"  # tier 2 decides
@@ -102,7 +103,7 @@ def test_an_underpowered_tier_2_does_not_take_away_tier_1() -> None:
 
 
 def test_a_pilot_claims_nothing() -> None:
-    found = judge_training(ARM, [], [margin("equivalent", num_blocks=3, note="pilot with 3 blocks, no claim")])
+    found = judge_training(ARM, [], [margin("equivalent", num_blocks=3, why="pilot")])
     assert (found.verdict, found.tier) == ("inconclusive", 2)
     assert "pilot with 3 blocks" in found.reason
 
@@ -128,7 +129,7 @@ def test_a_timed_trial_that_became_infinite_is_different() -> None:
 def test_failures_in_words() -> None:
     lost = replace(FAILS, outcome="non-finite loss", quantity="loss", first_step=12, quantity_step=12)
     assert describe_failure(lost) == "the loss of full is not finite at step 12 (window 20, block 0)"
-    side = replace(lost, side="optimization", subject="x", note="full without x")
+    side = replace(lost, side="optimization", subject="x", lost="full without x")
     assert describe_failure(side) == "the loss of full without x is not finite at step 12 (window 20, block 0)"
     masks = replace(lost, outcome="different dropout masks", quantity="mask", first_step=None, quantity_step=3)
     assert describe_failure(masks) == "the dropout masks differ from step 3 on (window 20, block 0)"

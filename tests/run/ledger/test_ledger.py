@@ -12,9 +12,9 @@ from ablate.core.cell import PlannedTrial
 from ablate.core.errors import StoredDataError
 from ablate.files.paths import StudyPaths
 from ablate.records.store import read_record, write_record
-from ablate.run.ledger.backend import is_running
 from ablate.run.ledger.journal import open_journal
 from ablate.run.ledger.ledger import Claim, Held, Ledger
+from ablate.run.ledger.lock_owner import is_running
 from ablate.run.ledger.trial_queue import set_aside
 from builders import make_workloads
 from run_parts import make_record, make_run

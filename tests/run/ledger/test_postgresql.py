@@ -20,6 +20,7 @@ from ablate.records.store import read_record, write_record
 from ablate.run.ledger.ledger import Claim, Held, Ledger
 from ablate.run.ledger.open import find_address, find_running, open_store
 from ablate.run.ledger.postgresql import PostgresStore, parse_address, visible_address
+from ablate.run.options import RunOptions
 from ablate.run.progress import SilentProgress
 from ablate.run.runner import run_study
 from benchmarks.chaos.cluster import Cluster, running_cluster
@@ -245,7 +246,9 @@ def test_a_worker_that_is_cut_off_ends_its_trial_and_says_so(tmp_path: Path) -> 
             open_store(study, paths, address=own.address)
         own.start()
         design = make_run(tmp_path, name="cut", blocks=1)[1]
-        outcome = run_study(study, design, paths, SilentProgress(), command=FAKE_COMMAND, ledger=own.address)
+        outcome = run_study(
+            study, design, paths, SilentProgress(), RunOptions(ledger=own.address), command=FAKE_COMMAND
+        )
         assert (outcome.completed, outcome.exit_code) == (3, 0)
 
 

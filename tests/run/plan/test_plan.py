@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from ablate.core.cell import PlannedTrial
-from ablate.core.record import Failure, Identity, Status, TrialRecord
+from ablate.core.record import Failure, Status, TrialRecord
 from ablate.core.study import Equivalence, Study, Timing, Training
 from ablate.design.cells import make_design
 from ablate.files.locks import FileLock
 from ablate.files.paths import StudyPaths
 from ablate.records.store import write_record
-from ablate.run.ledger.backend import lease_path
+from ablate.run.ledger.lock_owner import lease_path
 from ablate.run.plan.estimate import num_steps, rule_of_thumb_s
 from ablate.run.plan.plan import make_plan, select_parity, select_trials, trial_states
 from builders import make_factors, make_study, make_workloads
@@ -25,25 +25,10 @@ from run_parts import make_run
 def record_trial(
     study: Study, trial: PlannedTrial, paths: StudyPaths, seconds: int, status: Status = "completed", **more: Any
 ) -> None:
-    cell = trial.cell.cell
-    record = TrialRecord(
-        identity=Identity(
-            study=study.name,
-            study_hash=study.hash,
-            key=trial.key,
-            workload=trial.workload,
-            execution=cell.execution,
-            levels=dict(cell.levels),
-            effective_key=trial.cell.effective_key,
-            arms=trial.cell.arms,
-            block=trial.block,
-            seed=trial.seed,
-            order=trial.order,
-            purpose=trial.purpose,
-        ),
+    record = replace(
+        TrialRecord.begin(study, trial, started_at="2026-01-01T00:00:00+00:00"),
         status=status,
         failure=None if status == "completed" else Failure(reason="planted"),
-        started_at="2026-01-01T00:00:00+00:00",
         ended_at=f"2026-01-01T00:00:{seconds:02d}+00:00",
         **more,
     )
@@ -80,6 +65,27 @@ def test_rule_of_thumb_is_start_plus_steps_plus_compile(tmp_path: Path) -> None:
     assert by_place["eager", 0] == pytest.approx(15 + 20 * 0.25)
     assert by_place["naive", 0] == pytest.approx(15 + 20 * 0.25 + 75)
     assert by_place["naive", 1] == pytest.approx(15 + 20 * 0.25 + 25)
+
+
+@pytest.mark.parametrize(
+    ("backend", "compile_s", "said"),
+    [
+        ("aot_eager", 25, "15 s to start a trial, 0.25 s a step, 25 s to compile"),
+        ("eager", 8, "15 s to start a trial, 0.25 s a step, 8 s to compile"),
+    ],
+)
+def test_tracing_takes_time_with_every_backend_and_is_never_warm(
+    backend: str, compile_s: float, said: str, tmp_path: Path
+) -> None:
+    study, design, paths = make_run(
+        tmp_path,
+        compile_backend=backend,
+        timing=Timing(epochs=2, steps_per_epoch=10),
+        training=Training(channels=128, batch_size=256),
+    )
+    plan = make_plan(study, design, design.trials, paths)
+    assert plan.estimated_s == pytest.approx(2 * (3 * (15 + 20 * 0.25) + 2 * compile_s))  # 2 blocks of 3, 2 compiled
+    assert plan.assumption == f"assumed, not measured: {said}"
 
 
 def test_estimate_uses_records_of_the_same_workload_and_mode(tmp_path: Path) -> None:

@@ -12,9 +12,13 @@ from typing import Any
 
 import pytest
 
-from ablate.core.study import ExplicitCell
+from ablate.core.serialize import to_dict
+from ablate.core.study import Equivalence, ExplicitCell
+from ablate.records.store import read_records
+from ablate.run.plan.plan import make_plan
 from ablate.run.progress import SilentProgress
 from ablate.run.runner import run_study
+from builders import make_factors
 from run_parts import FAKE_COMMAND, drive, make_record, make_run, read_log, read_statuses, wait_until
 
 ARMS = ("eager", "naive", "full")
@@ -31,6 +35,19 @@ def test_an_exit_without_an_error_and_without_a_record_is_not_a_failure_of_unkno
         "the process ended without a record: it was told to stop, or its own code called exit",
         "the process was killed by SIGTERM; it caught the signal and ended without a record",
     }
+
+
+def test_the_record_of_a_killed_trial_says_what_it_ran_under(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_BEHAVIOR", json.dumps({"naive": "sigkill"}))
+    stated = Equivalence(parity="off", margin={"user-churn": 0.2}, metric_margin={"user-churn": 0.01})
+    factors = make_factors(("dynamic_shapes",), off_means="guide")
+    study, design, paths = make_run(tmp_path, blocks=1, equivalence=stated, factors=factors)
+    run_study(study, design, paths, SilentProgress(), command=FAKE_COMMAND)
+    record = next(record for _, record in read_records(paths.records) if record.status == "killed")
+    assert record.margins == {"loss": 0.2, "metric": 0.01}
+    assert record.emulations == {"dynamic_shapes": factors[0].info.emulations["static"]}
+    assert record.expectations == {"dynamic_shapes": to_dict(factors[0].info.expectations)}
+    assert make_plan(study, design, design.trials, paths).under_other_margins == 0
 
 
 def test_a_trial_that_records_a_failure_when_its_time_is_up_stays_timed_out(

@@ -17,7 +17,7 @@ def test_counts_reads_by_source_line():
 
     sources = audit_step(step)
     assert sum(sources.values()) == 4
-    assert all("tests/train/observe/test_sync_audit.py:" in key for key in sources)
+    assert all("test_sync_audit.py:" in key for key in sources)
 
 
 def test_pure_arithmetic_reads_nothing():

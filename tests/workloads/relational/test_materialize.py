@@ -119,7 +119,7 @@ PEAK = """
 import resource, sys
 from pathlib import Path
 import relbench
-from ablate.data import lookalike
+from ablate.workloads.relational.lookalike import make as lookalike
 from ablate.workloads.relational.data.edges import sort_all_columns
 from ablate.workloads.relational.data.graph import column_types
 from ablate.workloads.relational.data.materialize import materialize

@@ -112,7 +112,7 @@ def test_a_dataset_that_was_digested_is_not_digested_again(tmp_path, monkeypatch
 PEAK = """
 import resource, sys
 from pathlib import Path
-from ablate.data import lookalike
+from ablate.workloads.relational.lookalike import make as lookalike
 scale = lookalike.Scale(
     num_customers=20_000, num_articles=2_000, num_transactions=int(sys.argv[1]), rows_per_group=100_000
 )

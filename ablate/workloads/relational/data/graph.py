@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import secrets
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,7 +97,8 @@ def _write_graph(
     folder: Path, data: HeteroData, columns: Mapping[EdgeType, Columns], col_stats: Mapping[str, Any]
 ) -> None:
     """Write tensors, JSON and their digests into a new folder, then move it into place in one step."""
-    partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    partial = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}")
+    partial.mkdir()  # as readable as the umask says; `tempfile` would make it its owner's alone
     try:
         tensors: dict[str, torch.Tensor] = {}
         tables = {node_type: _pack_table(node_type, data[node_type], tensors) for node_type in data.node_types}

@@ -36,7 +36,7 @@ def sampler_name() -> str:
     return "pyg-lib" if WITH_PYG_LIB else "native"
 
 
-class NativeSampler(BaseSampler):
+class NativeSampler(BaseSampler):  # type: ignore[misc]  # PyG has no types
     """Temporal heterogeneous sampling by the native extension of `structured-data-models-relational-engine`.
 
     Args:

@@ -153,7 +153,7 @@ class BatchDataset(Dataset[Batch]):
             for kind in ("node", "row", "col", "batch")
             for array in getattr(output, kind).values()
         )
-        return sum(array.numel() * array.element_size() for array in arrays) / BYTES_PER_GIB
+        return float(sum(array.numel() * array.element_size() for array in arrays) / BYTES_PER_GIB)
 
     def _sample(self, parts: tuple[Part, ...]) -> list[Any]:
         return [self._sampler.sample(part.node_type, part.nodes, part.times) for part in parts]

@@ -86,8 +86,9 @@ def _daily_volume() -> np.ndarray:
     black_friday = 1.0 + 1.4 * np.isin(day, (81, 82, 83, 84))
     lockdown = 1.0 - 0.35 * ((day >= 190) & (day < 225))
     sale = 1.0 + 0.5 * ((day >= 288) & (day < 306))
-    volume = season * weekend * black_friday * lockdown * sale
-    return volume / volume.sum()
+    volume: np.ndarray = season * weekend * black_friday * lockdown * sale
+    volume /= volume.sum()
+    return volume
 
 
 def _next_interest(interested: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -131,12 +132,14 @@ class _Shelf:
         low, high = self.first[department], self.first[department + 1]
         cumulated = np.concatenate([[0.0], self.ends])
         target = cumulated[low] + draw * (cumulated[high] - cumulated[low])
-        return self.order[np.clip(np.searchsorted(self.ends, target, side="right"), low, high - 1)]
+        article: np.ndarray = self.order[np.clip(np.searchsorted(self.ends, target, side="right"), low, high - 1)]
+        return article
 
     def draw_anywhere(self, draw: np.ndarray) -> np.ndarray:
         """An article of the whole shop for every line [L], by popularity; `draw` is uniform in [0, 1)."""
         place = np.searchsorted(self.shop_ends, draw * self.shop_ends[-1], side="right")
-        return self.order[np.minimum(place, len(self.order) - 1)]
+        article: np.ndarray = self.order[np.minimum(place, len(self.order) - 1)]
+        return article
 
 
 @dataclass(kw_only=True)

@@ -197,7 +197,7 @@ def _descriptions(product: np.ndarray, type_name: np.ndarray, rng: np.random.Gen
     text = words.describe_products(choice, type_name)
     shared = rng.permutation(num_products)[: round(num_products * (1 - 43_405 / 47_224))]
     text[shared] = text[rng.integers(0, num_products, len(shared))]
-    out = text[product]
+    out: np.ndarray = text[product]
     out[rng.permutation(len(out))[: round(len(out) * 416 / 105_542)]] = None
     return out
 
@@ -275,7 +275,8 @@ def _postal_codes(count: int, rng: np.random.Generator) -> np.ndarray:
     codes = np.array([hashlib.sha256(f"postal code {i}".encode()).hexdigest() for i in range(num_codes)], dtype=object)
     others = np.floor(num_codes * rng.random(count - num_codes) ** 1.5).astype(np.int64)
     others[: round(0.088 * count)] = 0
-    return codes[rng.permutation(np.concatenate([np.arange(num_codes), others]))]
+    out: np.ndarray = codes[rng.permutation(np.concatenate([np.arange(num_codes), others]))]
+    return out
 
 
 def _tastes(age: np.ndarray, departments: int, rng: np.random.Generator) -> np.ndarray:

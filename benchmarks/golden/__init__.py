@@ -1,0 +1,1 @@
+"""Did a change of code change a number? Run `python -m benchmarks.golden`."""
