@@ -38,7 +38,7 @@ def count(session: Any) -> Mapping[str, float]:
 
     results: list[torch.dtype] = []
 
-    class Watch(TorchDispatchMode):
+    class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             result = func(*args, **(kwargs or {}))
             results.append(getattr(result, "dtype", torch.float32))
@@ -46,7 +46,7 @@ def count(session: Any) -> Mapping[str, float]:
 
     model, batch = session.workload.model, session.parts.move(session.dataset[0])
     model.eval()  # draws no masks and leaves the statistics of batch norms alone
-    with torch.no_grad(), Watch():
+    with torch.no_grad(), Watch():  # type: ignore[no-untyped-call]
         session.parts.loss(model, batch)
     model.train()
     return {"bfloat16_results": float(results.count(torch.bfloat16))}
