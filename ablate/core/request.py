@@ -6,7 +6,7 @@ A trial is started as `python -m ablate.train trial REQUEST.json`. The child tra
 fault: the disk is full or closed, its last line says so, and the trial is trained again later.
 
 Progress comes back on `progress_fd`, one JSON object a line, written only outside the timed part:
-`{"stage": "start" | "data" | "model" | "train" | "validate" | "audit" | "done", "epoch": int, "epochs": int,
+`{"stage": "start" | "model" | "train" | "validate" | "audit" | "done", "epoch": int, "epochs": int,
 "epoch_s": float}`.
 """
 

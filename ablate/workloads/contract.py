@@ -1,8 +1,9 @@
 """Options, training and recipe -> `Workload`: what the trainer needs to know about a model, its batches and its loss.
 
 A workload is a file with `INFO = WorkloadInfo(...)` and `build(context) -> Workload`, importing torch only inside
-functions, so that a spec can be checked without it. It may also have `prepare(options, say)`, which makes its data
-ready before any trial; `say` takes a sentence of progress.
+functions, so that a spec can be checked without it. It may also have `check(options)`, which raises a `UserError` for
+what cannot be trained here, and `prepare(options, say)`, which makes its data ready before any trial; `say` takes a
+sentence of progress.
 
 A batch is whatever the workload likes: tensors in tuples, lists, dicts or registered pytrees, or objects that have
 torch's methods `to` and `pin_memory`. Where that is not enough, a workload brings its own `to_device`, `checksum` or

@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,8 +24,6 @@ from ablate.core.study import Study, Timing
 from ablate.plugins.catalog import make_catalog
 from ablate.spec.reader import read_study
 from ablate.train.session import Session, build_workload, open_session
-from ablate.workloads.relational.data.graph import Graph, load_graph
-from ablate.workloads.relational.data.stream import stream_generator
 from benchmarks.learning.constants import global_top, mean_interval, median_error
 
 Score = tuple[str, str, bool, bool]  # score and constant in words; better than the constant; no better than it
@@ -51,29 +50,29 @@ def main() -> int:
     parser.add_argument("--task", action="append", help="only this workload (can be repeated)")
     arguments = parser.parse_args()
     study = read_study(SPEC, catalog=make_catalog(), device="cpu")
-    graph = load_graph(study.data)
     began = time.perf_counter()
     lines = []
     for choice in study.workloads:
         if arguments.task and choice.name not in arguments.task:
             continue
-        lines.append(check_times(study, choice.name, graph))
-        lines += [train(study, choice.name, graph, permuted=permuted) for permuted in (False, True)]
+        lines.append(check_times(study, choice.name))
+        lines += [train(study, choice.name, permuted=permuted) for permuted in (False, True)]
     print(f"{'task':<24}{'labels':<12}{'trained model (seeds)':<36}{'obvious constant':<30}as it must be")
     for line in lines:
         print(f"{line.task:<24}{line.labels:<12}{line.score:<36}{line.constant:<30}{'yes' if line.passed else 'NO'}")
     print(
         f"\n{datetime.now(UTC):%Y-%m-%d}, {platform.processor() or platform.machine()}, {torch.get_num_threads()} "
-        f"threads, torch {torch.__version__}, {time.perf_counter() - began:.0f} s, look-alike {study.data.scale}"
+        f"threads, torch {torch.__version__}, {time.perf_counter() - began:.0f} s, "
+        f"look-alike {study.workloads[0].options['scale']}"
     )
     return 0 if all(line.passed for line in lines) else 1
 
 
-def check_times(study: Study, name: str, graph: Graph) -> Line:
+def check_times(study: Study, name: str) -> Line:
     """Sample one full epoch of a task; every dated row must lie at or before its seed time."""
-    workload = build_workload(study, name, graph, Recipe(), seed=0)
+    workload: Any = build_workload(study, name, Recipe(), seed=0)
     num_batches = workload.num_train_rows // study.training.batch_size
-    dataset = workload.train_dataset(num_batches, stream_generator(0), replay=False)
+    dataset = workload.batches(num_batches, 0)
     num_rows = num_late = 0
     for index in range(num_batches):
         batch = dataset[index]
@@ -90,26 +89,21 @@ def check_times(study: Study, name: str, graph: Graph) -> Line:
     )
 
 
-def train(study: Study, name: str, graph: Graph, *, permuted: bool) -> Line:
+def train(study: Study, name: str, *, permuted: bool) -> Line:
     """Train one task eagerly with several seeds and compare its validation scores with the constant's.
 
     On permuted labels a single model can score well by luck: its noise is a smooth function of activity, and so is
     the truth. Hence several permutations, and an interval over them.
     """
     timing = Timing(epochs=EPOCHS[name], steps_per_epoch=study.timing.steps_per_epoch, horizon_epochs=10)
-    values = []
+    choice, values = study.workload(name), []
     for seed in range(SEEDS[name]):
-        session = open_session(
-            replace(study, timing=timing),
-            name,
-            graph,
-            Recipe(metric_policy="on-device"),
-            seed=seed,
-            device=CPU,
-            label_seed=seed + 1 if permuted else None,
-        )
+        options = {**choice.options, "label_seed": seed + 1 if permuted else None}
+        own = replace(study, timing=timing, workloads=(replace(choice, options=options),))
+        session = open_session(own, name, Recipe(metric_policy="on-device"), seed=seed, device=CPU)
         session.train()
-        values.append(session.workload.evaluate(lambda batch: batch).value)
+        workload: Any = session.workload
+        values.append(workload.score(session.predict()).value)
     score, constant, better, no_better = SCORERS[name](session, np.array(values))
     return Line(
         task=name,
@@ -130,7 +124,7 @@ def score_churn(session: Session, values: np.ndarray) -> Score:
 
 def score_sales(session: Session, values: np.ndarray) -> Score:
     """The error is better when it is below that of the training median for every seed, no better when for none."""
-    task = session.workload._task  # type: ignore[attr-defined]
+    task = session.workload.task  # type: ignore[attr-defined]
     train_sales, validation = (task.get_table(split).df.sales.to_numpy() for split in ("train", "val"))
     constant = median_error(train_sales, validation, task.nmae_std)
     better = values < constant
@@ -139,7 +133,7 @@ def score_sales(session: Session, values: np.ndarray) -> Score:
 
 def score_purchases(session: Session, values: np.ndarray) -> Score:
     """MAP@12 is better when it is above that of the all-time top twelve for every seed, no better when for none."""
-    task = session.workload._task  # type: ignore[attr-defined]
+    task = session.workload.task  # type: ignore[attr-defined]
     table = task.get_table("val")
     top = global_top(list(task.get_table("train").df.article_id), task.eval_k)
     constant = float(task.evaluate(np.tile(top, (len(table.df), 1)), table)["map"])

@@ -27,6 +27,7 @@ from statistics import median
 import numpy as np
 
 from ablate.analysis.statistics.inference import half_width
+from ablate.core.serialize import from_dict
 from ablate.core.study import Study
 from ablate.design.cells import make_design
 from ablate.design.recipes import compose_recipes
@@ -34,7 +35,7 @@ from ablate.plugins.catalog import make_catalog
 from ablate.run.devices import pick_device
 from ablate.run.process.child import OUTPUT_NAME, TRAIN_COMMAND
 from ablate.spec.reader import read_study
-from ablate.workloads.relational.data.graph import load_graph
+from ablate.workloads.relational.options import RelationalOptions, prepare
 from benchmarks.overhead.processes import STAGES, Place, Training, time_until_trial, train_bare, train_trial
 
 SPEC = Path(__file__).parent / "overhead.yaml"
@@ -50,7 +51,8 @@ def main() -> int:
     parser.add_argument("--profile", action="store_true", help="print where the imports of a trial spend their time")
     arguments = parser.parse_args()
     study = read_study(SPEC, catalog=make_catalog(), device="cpu")
-    load_graph(study.data, lambda sentence: print(sentence, file=sys.stderr, flush=True))  # caches are warm from here
+    options = from_dict(RelationalOptions, study.workloads[0].options)
+    prepare(options, lambda sentence: print(sentence, file=sys.stderr, flush=True))  # caches are warm from here
     with (
         tempfile.TemporaryDirectory() as scratch,
         pick_device("cpu").lock(lambda holder: print(f"waiting for the device: {holder}", file=sys.stderr, flush=True)),
@@ -66,7 +68,7 @@ def main() -> int:
         print_time_until_step(Path(scratch), median(fixed_s(t) for t in trials))
     print(
         f"\n{datetime.now(UTC):%Y-%m-%d}, {platform.processor() or platform.machine()}, {study.num_threads} thread, "
-        f"torch {version('torch')}, look-alike {study.data.scale}"
+        f"torch {version('torch')}, look-alike {options.scale}"
     )
     return 0 if passed else 1
 

@@ -18,12 +18,11 @@ from torchmetrics import MeanMetric
 
 from ablate.core.recipe import Recipe
 from ablate.core.request import TrialRequest
+from ablate.core.serialize import from_dict
 from ablate.core.study import Study
 from ablate.plugins.registry import find_module
 from ablate.records.store import read_json, read_study
 from ablate.workloads.contract import WorkloadContext
-from ablate.workloads.relational.data.graph import load_graph
-from ablate.workloads.relational.data.stream import stream_generator
 
 
 def main(request_json: Path, out_json: Path) -> int:
@@ -40,12 +39,13 @@ def main(request_json: Path, out_json: Path) -> int:
 def train(study: Study, recipe: Recipe, seed: int) -> tuple[list[float], list[float]]:
     """Train all epochs; returns seconds per epoch and the loss per step."""
     num_steps = study.timing.epochs * study.timing.steps_per_epoch
-    graph = load_graph(study.data)
+    choice = study.workloads[0]
+    module = find_module("workloads", choice.name, choice.path)
+    options = from_dict(module.INFO.options, choice.options)
     torch.manual_seed(seed)
-    context = WorkloadContext(graph=graph, training=study.training, recipe=recipe)
-    workload = find_module("workloads", study.workloads[0].name, None).build(context)
-    batches = iter(DataLoader(workload.train_dataset(num_steps, stream_generator(seed), replay=False), batch_size=None))
-    lr = study.training.lr if study.training.lr is not None else workload.info.reference_lr
+    workload = module.build(WorkloadContext(options=options, training=study.training, recipe=recipe))
+    batches = iter(DataLoader(workload.batches(num_steps, seed), batch_size=None))
+    lr = study.training.lr if study.training.lr is not None else choice.info.lr
     rate = torch.tensor(lr) if recipe.lr_kind == "tensor" else lr
     optimizer = torch.optim.Adam(workload.model.parameters(), lr=rate)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - min(step / num_steps, 1.0))
@@ -58,7 +58,7 @@ def train(study: Study, recipe: Recipe, seed: int) -> tuple[list[float], list[fl
         total, count, metric = torch.zeros((), dtype=torch.float64), 0, MeanMetric()
         for _ in range(study.timing.steps_per_epoch):
             batch = next(batches)
-            num_seeds = batch[batch.seed_type].batch_size
+            num_seeds = workload.num_samples(batch)
             optimizer.zero_grad(set_to_none=True)
             loss = workload.loss(forward, batch)
             loss.backward()

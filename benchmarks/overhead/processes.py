@@ -22,8 +22,8 @@ from ablate.run.process.child import REQUEST_NAME, TRAIN_COMMAND, Launch, run_ch
 from ablate.run.process.environment import child_environment
 
 ROOT = Path(__file__).parents[2]
-STAGES = ("process and imports", "settings, environment", "graph", "labels, sampler, model", "trainer")
-_EVENT_OF_STAGE = ("start", "data", "model", "train")
+STAGES = ("process and imports", "settings, environment", "workload, its data", "trainer")
+_EVENT_OF_STAGE = ("start", "model", "train")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +120,6 @@ def train_trial(place: Place, command: tuple[str, ...] = TRAIN_COMMAND) -> Train
     moments = [
         began,
         arrived["start"],
-        arrived["data"],
         arrived["model"],
         arrived["train 0"],
         arrived["train 1"] - record.times.epoch_s[0],

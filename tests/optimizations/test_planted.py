@@ -17,26 +17,22 @@ from ablate.plugins.registry import load_outside
 from ablate.records.store import read_record
 from ablate.run.progress import SilentProgress
 from ablate.run.runner import run_study
-from ablate.train.observe.compile_watch import batch_sizes
 from ablate.train.session import build_workload
-from ablate.workloads.relational.data.stream import stream_generator
+from ablate.workloads.contract import sizes
 from builders import make_factors
 from real_parts import tiny_graph, tiny_study
 
-NOTHING = '''"""A recipe -> the same recipe, whatever the level."""
+NOTHING = '''"""Something else in the recipe, and the same training."""
 
-from ablate.core.optimization import Expectation, OptimizationInfo
+from ablate.core.optimization import Expectation, Level, OptimizationInfo
 
 INFO = OptimizationInfo(
-    name="placebo", title="placebo", layer="runtime", levels={"on": "Nothing.", "off": "Nothing."}, on="on",
-    off={"today": "off"},
+    name="placebo", title="placebo", layer="runtime", on="on", off={"today": "off"},
+    levels={"on": Level("A variable that nobody reads.", changes={"environment.PLACEBO": "1"}),
+            "off": Level("Nothing.", changes={})},
     expectations=(Expectation(counter="compiles.forward", direction="fewer", sentence="fewer compilations"),
                   Expectation(counter="syncs_per_step", direction="fewer", sentence="fewer syncs")),
 )
-
-
-def apply(recipe, level):
-    return recipe
 '''
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -68,9 +64,9 @@ def test_an_optimization_that_does_nothing_is_vacuous_and_never_claimed(tmp_path
 
 
 def shapes_of_the_stream(study: Study) -> set[tuple[tuple[str, int], ...]]:
-    workload = build_workload(study, "hm/user-churn", tiny_graph(), Recipe(), seed=0)
-    dataset = workload.train_dataset(20, stream_generator(0), replay=False)
-    return {tuple(batch_sizes(dataset[index]).items()) for index in range(20)}
+    workload = build_workload(study, "hm/user-churn", Recipe(), seed=0)
+    batches = workload.batches(20, 0)
+    return {tuple(sizes(workload, batches[index]).items()) for index in range(20)}
 
 
 def test_past_the_limit_a_cell_is_flagged_and_the_next_workload_starts_anew(tmp_path):

@@ -140,6 +140,19 @@ def test_every_file_keeps_to_the_ladder_and_the_owners():
     assert not faults, "\n" + "\n".join(faults)
 
 
+def test_the_trainer_knows_no_workload():
+    """Nothing in `train` names a workload or a library of one: it trains whatever keeps the contract."""
+    found = [
+        f"{path}:{line}: {module}"
+        for path in SOURCES
+        if path.parts[1] == "train"
+        for line, module, _ in imports_of(path, (ROOT / path).read_text(encoding="utf-8"))
+        if module.startswith(("torch_geometric", "torch_frame", "relbench", "ablate.workloads"))
+        and module != "ablate.workloads.contract"
+    ]
+    assert found == []
+
+
 def test_every_package_is_on_the_ladder():
     folders = {path.parts[1] for path in SOURCES if len(path.parts) > 2}
     assert folders <= set(LADDER)

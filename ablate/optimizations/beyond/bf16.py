@@ -46,8 +46,7 @@ def count(session: Any) -> Mapping[str, float]:
 
     model, batch = session.workload.model, session.parts.move(session.dataset[0])
     model.eval()  # draws no masks and leaves the statistics of batch norms alone
-    watch = Watch()  # type: ignore[no-untyped-call]
-    with torch.no_grad(), watch:
+    with torch.no_grad(), Watch():  # type: ignore[no-untyped-call]
         session.parts.loss(model, batch)
     model.train()
     return {"bfloat16_results": float(results.count(torch.bfloat16))}
