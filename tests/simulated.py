@@ -11,11 +11,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ablate.analysis.analyze import analyze, analyze_trials
+from ablate.analysis.results.study import Results, WorkloadResults
+from ablate.analysis.trials.comparable import Trial as Loaded
 from ablate.core.cell import Design, PlannedTrial
 from ablate.core.evidence import CompileEvent, Evidence
 from ablate.core.recipe import Recipe
 from ablate.core.record import DataStamp, Failure, Metric, Status, Times, TrialRecord
 from ablate.core.study import Study
+from ablate.design.cells import make_design
 from ablate.files.paths import StudyPaths
 from ablate.records.store import write_json, write_record, write_series
 
@@ -61,6 +65,20 @@ def make_records(
         if changed is not None:
             trials.append((changed, series))
     return trials
+
+
+def analyzed(tmp_path: Path, study: Study, **simulation: Any) -> Results:
+    """Results of a simulated study, by way of its files; arguments as in `make_records`."""
+    design = make_design(study)
+    return analyze(write_study_folder(tmp_path, study, design, make_records(study, design, **simulation)))
+
+
+def analyzed_in_memory(study: Study, **simulation: Any) -> WorkloadResults:
+    """Results of a simulated study of one workload, from records without files."""
+    design = make_design(study)
+    records = [record for record, _ in make_records(study, design, **simulation)]
+    [result] = analyze_trials(study, design, [Loaded(record=r, folder=Path("none")) for r in records]).workloads
+    return result
 
 
 def write_study_folder(root: Path, study: Study, design: Design, trials: Iterable[Trial]) -> StudyPaths:

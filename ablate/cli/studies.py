@@ -40,6 +40,7 @@ from ablate.run.options import RunOptions
 if TYPE_CHECKING:
     from ablate.core.study import Study
     from ablate.files.paths import StudyPaths
+    from ablate.run.ledger.lock_owner import LockOwner
     from ablate.run.outcome import RunOutcome
     from ablate.run.plan.plan import TrialStatus
 
@@ -161,7 +162,7 @@ def status(spec: StoredStudy, runs: Runs = RUNS, ledger: LedgerAddress = None, a
         )
 
 
-def _running_anywhere(study: Study, paths: StudyPaths, ledger: str | None) -> Mapping[str, Mapping[str, Any]] | None:
+def _running_anywhere(study: Study, paths: StudyPaths, ledger: str | None) -> Mapping[str, LockOwner] | None:
     """Who trains which trial, as the ledger in PostgreSQL knows it."""
     from ablate.run.ledger.open import find_address, find_running
 
@@ -179,23 +180,23 @@ def _summary(states: Sequence[TrialStatus]) -> str:
 def show(
     trial: Annotated[str, typer.Argument(metavar="TRIAL", help="Slug or key of a trial, or its record folder.")],
     runs: Runs = RUNS,
-    again: Annotated[
-        Path | None, typer.Option("--again", help="Train this one trial once more, into this new folder.")
+    rerun: Annotated[
+        Path | None, typer.Option("--rerun", help="Train this one trial once more, into this new folder.")
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Print the record of a trial and the command that trains just this one again."""
     from ablate.records.store import read_record
     from ablate.run.progress import PlainProgress
-    from ablate.run.rerun import find_record_folder, train_again
+    from ablate.run.rerun import find_record_folder, rerun_trial
 
     folder = find_record_folder(trial, runs)
-    if again is not None:
-        record = train_again(folder, again, PlainProgress(sys.stderr))
-        print_line(str(again / "record.json"))
+    if rerun is not None:
+        record = rerun_trial(folder, rerun, PlainProgress(sys.stderr))
+        print_line(str(rerun / "record.json"))
         raise typer.Exit(0 if record.completed else 2)
     record = read_record(folder)
-    command = shlex.join(["ablate", "show", str(folder), "--again", f"{folder.name}-again"])
+    command = shlex.join(["ablate", "show", str(folder), "--rerun", f"{folder.name}-rerun"])
     if as_json:
         print_json({"folder": str(folder), "command": command, "record": record})
         return

@@ -46,10 +46,10 @@ class FileLock:
         """What a child inherits to keep the lock held."""
         return (self.descriptor,)
 
-    def describe(self, holder: Mapping[str, Any]) -> None:
+    def describe(self, owner: Mapping[str, Any]) -> None:
         """Write who holds the lock into the file, for whoever waits."""
         os.ftruncate(self.descriptor, 0)
-        os.pwrite(self.descriptor, json.dumps(dict(holder)).encode(), 0)
+        os.pwrite(self.descriptor, json.dumps(dict(owner)).encode(), 0)
 
     def release(self) -> None:
         """Let go of this process's share; an inheriting child keeps the lock."""
@@ -79,13 +79,13 @@ def is_held(path: Path) -> bool:
     return False
 
 
-def read_holder(path: Path) -> dict[str, Any]:
+def read_owner(path: Path) -> dict[str, Any]:
     """What the holder wrote into the lock file; empty when it wrote nothing readable (yet)."""
     try:
-        holder = json.loads(path.read_text(encoding="utf-8"))
+        owner = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return holder if isinstance(holder, dict) else {}
+    return owner if isinstance(owner, dict) else {}
 
 
 def process_exists(pid: object) -> bool:
@@ -102,9 +102,9 @@ def process_exists(pid: object) -> bool:
 
 
 def wait_for(path: Path, on_wait: Callable[[dict[str, Any]], None], poll_s: float = POLL_S) -> FileLock:
-    """Take the lock, waiting as long as it needs; `on_wait(holder)` is called at every look that finds it held."""
+    """Take the lock, waiting as long as it needs; `on_wait(owner)` is called at every look that finds it held."""
     while (lock := FileLock.try_acquire(path)) is None:
-        on_wait(read_holder(path))
+        on_wait(read_owner(path))
         time.sleep(poll_s)
     return lock
 

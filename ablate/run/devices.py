@@ -13,9 +13,10 @@ from typing import Any, Literal
 
 from ablate.core.errors import UserError
 from ablate.core.study import Study
-from ablate.files.locks import FileLock, make_shared_folder, read_holder, wait_for
+from ablate.files.locks import FileLock, make_shared_folder, read_owner, wait_for
 from ablate.files.paths import lock_folder
 from ablate.plugins.digests import EXTENSIONS, PACKAGES, installed_version, training_code
+from ablate.run.ledger.lock_owner import LockOwner
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +44,7 @@ class Device:
         """Lock file of the device, one per host, whoever uses it and wherever their caches are."""
         return lock_folder() / f"{self.lock_name}.lock"
 
-    def lock(self, on_wait: Callable[[dict[str, Any]], None]) -> FileLock:
+    def lock(self, on_wait: Callable[[LockOwner], None]) -> FileLock:
         """Take the device for one trial, waiting as long as it needs; see `wait_for`.
 
         Who waits stands in a queue of one, so that whoever has just let go of the device does not take it again before
@@ -54,9 +55,11 @@ class Device:
         """
         try:
             make_shared_folder(self.lock_path.parent)
-            queue = wait_for(self.lock_path.with_suffix(".queue"), lambda _: on_wait(read_holder(self.lock_path)))
+            queue = wait_for(
+                self.lock_path.with_suffix(".queue"), lambda _: on_wait(LockOwner.parse(read_owner(self.lock_path)))
+            )
             with queue:
-                return wait_for(self.lock_path, on_wait)
+                return wait_for(self.lock_path, lambda content: on_wait(LockOwner.parse(content)))
         except OSError as error:
             raise UserError(
                 f"cannot lock {self.name}: {error.strerror}: {error.filename}; set ABLATE_LOCKS to a folder that all "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +11,9 @@ from ablate.core.record import TrialRecord
 from ablate.core.request import TrialRequest
 from ablate.records.store import read_json, read_record, read_study
 from ablate.run.devices import pick_device
-from ablate.run.ledger.lock_owner import describe_wait, make_holder
-from ablate.run.process.child import REQUEST_NAME, TRAIN_COMMAND, Launch, run_child
-from ablate.run.process.environment import child_environment
+from ablate.run.ledger.lock_owner import LockOwner, describe_wait
+from ablate.run.process.child import TRAIN_COMMAND, run_child
+from ablate.run.process.launch import REQUEST_NAME, make_launch
 from ablate.run.progress import Progress
 
 
@@ -37,7 +36,7 @@ def find_record_folder(trial: str, runs: Path) -> Path:
     raise UserError(f"{len(found)} trials fit {trial!r} ({names}); give the folder of one of them")
 
 
-def train_again(
+def rerun_trial(
     record_folder: Path, target: Path, progress: Progress, command: Sequence[str] | None = None
 ) -> TrialRecord:
     """Train one trial again as its study did, into a new folder; the study's own record stays as it is.
@@ -73,28 +72,22 @@ def train_again(
     )
     told: set[str] = set()
 
-    def tell(holder: dict[str, object]) -> None:
-        text = describe_wait(holder, root=target, what=device.name)
+    def tell(owner: LockOwner) -> None:
+        text = describe_wait(owner, root=target, what=device.name)
         if text not in told:
             told.add(text)
             progress.note(text)
 
     with device.lock(tell) as lock:
         progress.trial_started(1, 1, request.trial, request.cache_state)
-        launch = Launch(
+        launch = make_launch(
+            study,
+            request,
             command=tuple(command or TRAIN_COMMAND),
-            request=request,
-            environment=child_environment(
-                os.environ,
-                compile_cache=target / "compile-cache",
-                recipe_environment=stored.recipe.environment,
-                num_threads=study.num_threads,
-                visible_gpu=device.visible,
-            ),
-            keep=(lock.descriptor,),
-            on_start=lambda pid: lock.describe(
-                make_holder(study=study.name, root=target, trial=request.trial.key, child=pid)
-            ),
+            compile_cache=target / "compile-cache",
+            visible_gpu=device.visible,
+            owner=LockOwner.here(study=study.name, root=target),
+            locks=(lock,),
             on_event=progress.trial_event,
         )
         record = run_child(study, launch)

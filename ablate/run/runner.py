@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from ablate.core.cell import Design, PlannedTrial
 from ablate.core.errors import DiskError, LostLeaseError, TrialError, UserError
@@ -26,14 +24,14 @@ from ablate.records.store import read_record, write_record
 from ablate.run.compile_cache import CompileCache, close_cache, open_cache
 from ablate.run.devices import Device, describe_worker, pick_device
 from ablate.run.ledger.ledger import Claim, Foreign, Held, Ledger
-from ablate.run.ledger.lock_owner import describe_wait, end_overdue_orphan, make_holder
+from ablate.run.ledger.lock_owner import LockOwner, describe_wait, end_overdue_orphan
 from ablate.run.ledger.open import find_address, open_store
 from ablate.run.options import DEFAULTS, RunOptions
 from ablate.run.outcome import RunOutcome, summarize
 from ablate.run.plan.plan import select_parity, select_trials
 from ablate.run.plan.stored_study import store_plan
-from ablate.run.process.child import REQUEST_NAME, TRAIN_COMMAND, Launch, find_reference, run_child
-from ablate.run.process.environment import child_environment
+from ablate.run.process.child import TRAIN_COMMAND, find_reference, run_child
+from ablate.run.process.launch import Launch, make_launch
 from ablate.run.process.prepare import prepare_data
 from ablate.run.process.signals import stop_signals_interrupt, stop_signals_wait
 from ablate.run.progress import Progress
@@ -218,54 +216,39 @@ class _Runner:
     def _launch(
         self, ledger: Ledger, claim: Claim, cache: CompileCache, lock: FileLock, folder: Path, reference: Path | None
     ) -> Launch:
-        trial, request = claim.trial, self._request(claim, cache.state, folder, reference)
-
-        def tell_holder(pid: int) -> None:
-            holder = make_holder(
-                study=self.study.name,
-                root=self.paths.root,
-                trial=trial.key,
-                child=pid,
-                timeout_s=self.study.trial_timeout_s,
-                request=folder / REQUEST_NAME,
-                worker=self.worker,
-            )
-            for held in (*claim.leases, lock):
-                held.describe(holder)
-
-        return Launch(
+        return make_launch(
+            self.study,
+            self._request(claim, cache.state, folder, reference),
             command=self.command,
-            request=request,
-            environment=child_environment(
-                os.environ,
-                compile_cache=cache.folder,
-                recipe_environment=request.recipe.environment,
-                num_threads=self.study.num_threads,
-                visible_gpu=self.device.visible,
-            ),
-            keep=tuple(number for held in (*claim.leases, lock) for number in held.descriptors),
-            on_start=tell_holder,
+            compile_cache=cache.folder,
+            visible_gpu=self.device.visible,
+            owner=self._owner,
+            locks=(*claim.leases, lock),
             on_event=self.progress.trial_event,
-            tied=ledger.tied,
+            parent_death=ledger.parent_death,
             is_lost=ledger.is_lost,
         )
 
+    @property
+    def _owner(self) -> LockOwner:
+        return LockOwner.here(study=self.study.name, root=self.paths.root, device=self.device.name)
+
     def _device_lock(self) -> FileLock:
-        lock = self.device.lock(lambda holder: self._tell_wait(holder, self.device.name))
-        lock.describe(make_holder(study=self.study.name, root=self.paths.root, worker=self.worker))
+        lock = self.device.lock(lambda owner: self._tell_wait(owner, self.device.name))
+        lock.describe(self._owner.to_json())
         return lock
 
     def _wait_for_trial(self, ledger: Ledger, held: Held) -> None:
         what = f"{held.trial.workload} block {held.trial.block}"
-        ledger.wait(held, lambda holder: self._tell_wait(holder, what, turns=False))
+        ledger.wait(held, lambda owner: self._tell_wait(owner, what, turns=False))
 
-    def _tell_wait(self, holder: Mapping[str, Any], what: str, turns: bool = True) -> None:
-        text = describe_wait(holder, root=self.paths.root, what=what, turns=turns)
+    def _tell_wait(self, owner: LockOwner, what: str, turns: bool = True) -> None:
+        text = describe_wait(owner, root=self.paths.root, what=what, turns=turns)
         if text != self._told:
             self._told = text
             self.progress.note(text)
-        if end_overdue_orphan(holder):
-            self.progress.note(f"ended trial {holder.get('trial')}: it overran its time-out after its runner was gone")
+        if end_overdue_orphan(owner):
+            self.progress.note(f"ended trial {owner.trial}: it overran its time-out after its runner was gone")
 
     def _tell_start(self, trial: PlannedTrial, cache_state: CacheState) -> None:
         alike = [other for other in self.wanted if other.purpose == trial.purpose]

@@ -55,7 +55,7 @@ def main() -> int:
     prepare(options, lambda sentence: print(sentence, file=sys.stderr, flush=True))  # caches are warm from here
     with (
         tempfile.TemporaryDirectory() as scratch,
-        pick_device("cpu").lock(lambda holder: print(f"waiting for the device: {holder}", file=sys.stderr, flush=True)),
+        pick_device("cpu").lock(lambda owner: print(f"waiting for the device: {owner}", file=sys.stderr, flush=True)),
     ):
         if arguments.profile:
             print_import_profile(make_place(study, "eager", Path(scratch)))

@@ -18,8 +18,9 @@ from ablate.core.recipe import Recipe
 from ablate.core.request import TrialRequest
 from ablate.core.study import Study
 from ablate.records.store import read_series, write_json
-from ablate.run.process.child import REQUEST_NAME, TRAIN_COMMAND, Launch, run_child
+from ablate.run.process.child import TRAIN_COMMAND, run_child
 from ablate.run.process.environment import child_environment
+from ablate.run.process.launch import REQUEST_NAME, Launch
 
 ROOT = Path(__file__).parents[2]
 STAGES = ("process and imports", "settings, environment", "workload, its data", "trainer")

@@ -13,30 +13,21 @@ import pytest
 
 from ablate.analysis.analyze import analyze, read_results
 from ablate.analysis.results.effects import RESPONSES
-from ablate.analysis.results.study import Results, WorkloadResults
-from ablate.core.cell import PlannedTrial
+from ablate.analysis.results.study import WorkloadResults
 from ablate.core.errors import StoredDataError, UserError
-from ablate.core.record import TrialRecord
 from ablate.core.study import Claim, ExplicitCell, Factor, Study
 from ablate.design.cells import make_design
 from ablate.files.paths import StudyPaths
 from ablate.optimizations.beyond import compile_forward
-from ablate.records.store import write_record
 from builders import make_factors, make_study, make_workloads
-from simulated import fail, make_records, write_study_folder
+from simulated import analyzed, make_records, write_study_folder
 
 THREE = ("dynamic_shapes", "tensor_lr", "sync_free")
 ARMS = tuple(ExplicitCell(arm=arm) for arm in ("eager", "naive", "full"))
 
 
-def study_results_of(tmp_path: Path, study: Study, **simulation: Any) -> Results:
-    design = make_design(study)
-    paths = write_study_folder(tmp_path, study, design, make_records(study, design, **simulation))
-    return analyze(paths)
-
-
 def results_of(tmp_path: Path, study: Study, **simulation: Any) -> WorkloadResults:
-    [results] = study_results_of(tmp_path, study, **simulation).workloads
+    [results] = analyzed(tmp_path, study, **simulation).workloads
     return results
 
 
@@ -59,23 +50,11 @@ def test_recovers_the_effects_it_was_given(tmp_path: Path) -> None:
 
 def test_identity_holds_in_every_block_for_every_response(tmp_path: Path) -> None:
     study = make_study(blocks=6, workloads=make_workloads("hm/user-churn", "hm/item-sales"))
-    results = study_results_of(tmp_path, study, effects={"compile": 0.1, "sync_free": 0.05}, noise=0.05)
+    results = analyzed(tmp_path, study, effects={"compile": 0.1, "sync_free": 0.05}, noise=0.05)
     identities = [identity for result in results.workloads for identity in result.speed.identities]
     assert len(identities) == 2 * len(RESPONSES) * 2
     assert all(i.residual < 1e-10 for i in identities)
     assert {i.num_blocks for i in identities if i.response == "steady"} == {6}
-
-
-def test_cold_block_and_warm_blocks_are_two_responses(tmp_path: Path) -> None:
-    results = results_of(tmp_path, make_study(blocks=3, factors=make_factors(THREE)))
-    blocks = {e.response: e.estimate.blocks for e in results.speed.effects if e.kind == "total" and e.estimate}
-    assert blocks == {"steady": (0, 1, 2), "horizon_cold": (0,), "horizon_warm": (1, 2)}
-    # naive: 2 forward + 2 step compiles of 20 s cold; full: 1 + 1; tensor_lr alone saves 20 of 80 s
-    full, naive = results.speed.named_arms["full"], results.speed.named_arms["naive"]
-    assert (naive.compile_cold_s, full.compile_cold_s, full.compile_warm_s) == (80.0, 40.0, 12.0)
-    total = results.speed.effect("horizon_cold", "total")
-    assert total is not None and total.estimate is not None
-    assert total.estimate.effect == pytest.approx(math.log(80.4 / 120.4), abs=1e-12)
 
 
 def test_saved_compilation_shows_in_the_horizon_only(tmp_path: Path) -> None:
@@ -85,51 +64,6 @@ def test_saved_compilation_shows_in_the_horizon_only(tmp_path: Path) -> None:
     assert step.estimate.effect == pytest.approx(math.log(140.4 / 120.4), abs=1e-12)
     assert steady(results, "ladder", "tensor_lr").estimate.effect == pytest.approx(0.0, abs=1e-12)
     assert any("tensor_lr saved 1 compilation of the optimizer step" in s for s in results.headline)
-
-
-def test_mixed_cache_states_leave_a_block_out_of_the_horizon(tmp_path: Path) -> None:
-    def change(record: TrialRecord, planned: PlannedTrial) -> TrialRecord:
-        retried = planned.block == 0 and planned.cell.name == "full"
-        return replace(record, cache_state="warm") if retried else record
-
-    results = results_of(tmp_path, make_study(blocks=2, factors=make_factors(THREE)), change=change)
-    assert {e.response for e in results.speed.effects} == {"steady", "horizon_warm"}
-    assert any(f.kind == "left out" and f.text.startswith("block 0") for f in results.quality.findings)
-    assert steady(results, "total").estimate.blocks == (0, 1)
-
-
-def test_shared_cache_reports_no_horizon(tmp_path: Path) -> None:
-    results = results_of(tmp_path, make_study(compile_cache="shared", factors=make_factors(THREE)))
-    assert {e.response for e in results.speed.effects} == {"steady"}
-    assert [f.kind for f in results.quality.findings] == ["refused"]
-
-
-def test_failed_trial_drops_its_block_where_it_is_needed(tmp_path: Path) -> None:
-    def change(record: TrialRecord, planned: PlannedTrial) -> TrialRecord | None:
-        if planned.block == 1 and planned.cell.name == "with-tensor_lr":
-            return fail(record, "out of memory")
-        return None if planned.block == 2 and planned.cell.name == "full" else record
-
-    results = results_of(tmp_path, make_study(blocks=6, factors=make_factors(THREE)), change=change)
-    assert steady(results, "total").estimate.blocks == (0, 1, 3, 4, 5)
-    assert steady(results, "optimization", "sync_free").estimate.blocks == (0, 3, 4, 5)
-    assert steady(results, "optimization", "sync_free").estimate.grade == "pilot"
-    assert steady(results, "add-one-in", "tensor_lr").estimate.blocks == (0, 2, 3, 4, 5)
-    assert steady(results, "total").dropped == ("block 2: full not run",)
-    failed = {(t.name, t.status, t.reason) for t in results.quality.trials if not t.completed}
-    assert failed == {("with-tensor_lr", "failed", "out of memory"), ("full", "not run", "")}
-
-
-def test_no_block_left_is_refused_with_the_missing_trial(tmp_path: Path) -> None:
-    def change(record: TrialRecord, planned: PlannedTrial) -> TrialRecord:
-        return fail(record, "killed", "killed") if planned.cell.name == "full" else record
-
-    results = results_of(tmp_path, make_study(design="cells", cells=ARMS), change=change)
-    total = steady(results, "total")
-    assert total.estimate is None
-    assert total.why == "no complete block"
-    assert total.dropped == ("block 0: full killed (killed)", "block 1: full killed (killed)")
-    assert steady(results, "compile").estimate.blocks == (0, 1)
 
 
 def test_one_block_has_no_interval_and_a_pilot_no_claim(tmp_path: Path) -> None:
@@ -158,62 +92,6 @@ def test_five_blocks_claim_what_bites_and_nothing_else(tmp_path: Path) -> None:
     assert claimed == {"dynamic_shapes"}
     share = steady(results, "optimization", "dynamic_shapes").share
     assert share == pytest.approx(1 / 3, abs=0.02)
-
-
-def test_streams_that_differ_are_not_paired(tmp_path: Path) -> None:
-    def change(record: TrialRecord, planned: PlannedTrial) -> TrialRecord:
-        assert record.data is not None
-        odd = planned.block == 1 and planned.cell.name == "full"
-        return replace(record, data=replace(record.data, stream_hash="other")) if odd else record
-
-    results = results_of(tmp_path, make_study(design="cells", cells=ARMS, blocks=3), change=change)
-    assert steady(results, "total").estimate.blocks == (0, 2)
-    assert [(f.kind, f.text[:7]) for f in results.quality.findings] == [("not comparable", "block 1")]
-
-
-def test_environments_that_differ_are_not_pooled(tmp_path: Path) -> None:
-    def change(record: TrialRecord, planned: PlannedTrial) -> TrialRecord:
-        threads = 4 if planned.workload == "hm/item-sales" and planned.block == 1 else 2
-        variables = {"TORCHINDUCTOR_CACHE_DIR": planned.slug}
-        return replace(record, environment={**record.environment, "num_threads": threads, "variables": variables})
-
-    study = make_study(design="cells", cells=ARMS, workloads=make_workloads("hm/user-churn", "hm/item-sales"))
-    results = study_results_of(tmp_path, study, change=change)
-    churn, sales = results.workload("hm/user-churn"), results.workload("hm/item-sales")
-    assert steady(churn, "total").estimate is not None
-    refused = steady(sales, "total")
-    assert refused.why == "not comparable"
-    assert "num_threads: 2 (3 trials) against 4 (3 trials)" in refused.cause
-    assert churn.speed.break_even and not sales.speed.break_even
-
-
-def test_records_of_another_version_are_left_out(tmp_path: Path) -> None:
-    def change(record: TrialRecord, planned: PlannedTrial) -> TrialRecord:
-        if planned.block == 0:
-            return record
-        return replace(record, identity=replace(record.identity, study_hash="0" * 16))
-
-    results = results_of(tmp_path, make_study(design="cells", cells=ARMS), change=change)
-    assert steady(results, "total").estimate.blocks == (0,)
-    assert len([f for f in results.quality.findings if "another version" in f.text]) == 3
-
-
-def test_last_attempt_counts_and_the_first_stays_listed(tmp_path: Path) -> None:
-    study = make_study(design="cells", cells=ARMS, blocks=1)
-    design = make_design(study)
-    trials = make_records(study, design)
-    paths = write_study_folder(tmp_path, study, design, trials)
-    record, _series = next(t for t in trials if "full" in t[0].identity.arms)
-    first = fail(record, "out of memory")
-    folder = next(path for path in paths.records.iterdir() if "full" in path.name)
-    folder.rename(folder.with_name(f"{folder.name}.attempt-1"))
-    write_record(folder.with_name(f"{folder.name}.attempt-1"), first)
-    write_record(folder, replace(record, identity=replace(record.identity, attempt=2)))
-    [results] = analyze(paths).workloads
-    rows = [(t.attempt, t.status) for t in results.quality.trials if t.name == "full"]
-    assert rows == [(1, "failed"), (2, "completed")]
-    assert not any("did not complete" in s for s in results.headline)
-    assert steady(results, "total").estimate.blocks == (0,)
 
 
 def test_results_survive_the_file(tmp_path: Path) -> None:
@@ -262,26 +140,14 @@ def test_a_fixed_optimization_beside_varying_ones(tmp_path: Path) -> None:
     assert math.log(steady(results, "optimization", "tensor_lr").estimate.speedup) == pytest.approx(0.2, abs=0.05)
 
 
-def test_trials_on_different_data_are_not_pooled(tmp_path: Path) -> None:
-    study = make_study(factors=make_factors(["tensor_lr"]), blocks=2)
-    design = make_design(study)
-    trials = make_records(study, design)
-    record, series = trials[-1]
-    assert record.data is not None
-    trials[-1] = (replace(record, data=replace(record.data, dataset_digest="another")), series)
-    [results] = analyze(write_study_folder(tmp_path, study, design, trials)).workloads
-    assert any("different data" in finding.text for finding in results.quality.findings)
-    assert steady(results, "total").estimate is None
-
-
 def test_trials_of_other_options_of_the_workload_are_not_pooled(tmp_path: Path) -> None:
     study = make_study(factors=make_factors(["tensor_lr"]), blocks=2)
     design = make_design(study)
     trials = make_records(study, design)
     record, series = trials[-1]
     trials[-1] = (replace(record, identity=replace(record.identity, workload_digest="another")), series)
-    results = analyze(write_study_folder(tmp_path, study, design, trials))
-    assert any("with different options" in finding.text for finding in results.findings)
+    [results] = analyze(write_study_folder(tmp_path, study, design, trials)).workloads
+    assert any("with different options" in finding.text for finding in results.quality.findings)
     assert steady(results, "total").estimate is None
 
 
@@ -290,12 +156,12 @@ def test_compiling_as_a_factor_splits_the_whole_total(tmp_path: Path) -> None:
     compiling = Factor(info=compile_forward.INFO, off_means="today", off="eager", on="compiled")
     study = make_study(factors=(compiling, *make_factors(["sync_free"])), blocks=6)
     results = results_of(tmp_path, study, effects={"compile": 0.2, "sync_free": 0.1}, noise=0.02)
-    seen = [i for i in results.identities if i.response == "steady"]
+    seen = [i for i in results.speed.identities if i.response == "steady"]
     assert {i.over for i in seen} == {"optimization", "layer"}
     assert all(i.num_blocks == 6 and i.residual < 1e-10 for i in seen)
     assert steady(results, "compile").estimate is None
-    assert steady(results, "compile").inert == "the cells that it compares train the same"
-    arms = {name: arm for arm in results.arms for name in (arm.arm, *arm.aliases)}
+    assert steady(results, "compile").cause == "the cells that it compares train the same"
+    arms = {name: arm for arm in results.speed.arms for name in (arm.arm, *arm.aliases)}
     assert arms["naive"] is arms["eager"] and arms["with-sync_free"].execution == "eager"
 
 

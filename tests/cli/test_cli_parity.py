@@ -64,7 +64,7 @@ def test_run_status_and_show(ablate: Ablate, spec: Path, monkeypatch: pytest.Mon
     code, out, _ = ablate("show", naive)
     assert code == 0
     assert "  window from step 0       12 steps, masks not aligned\n" in out
-    code, _, err = ablate("show", naive, "--again", "again")
+    code, _, err = ablate("show", naive, "--rerun", "again")
     assert (code, "[1/1] parity of hm/user-churn naive block 0" in err) == (0, True)
     assert json.loads(Path("again/record.json").read_text())["identity"]["purpose"] == "parity"
 

@@ -129,7 +129,7 @@ def test_show_prints_the_record_and_trains_it_again(ablate: Ablate, spec: Path, 
     assert told["command"].startswith("ablate show ")
     key = told["record"]["identity"]["key"]
     assert f"{key}: completed, attempt 1" in ablate("show", key)[1]
-    code, _, _ = ablate("show", slug, "--again", tmp_path / "again")
+    code, _, _ = ablate("show", slug, "--rerun", tmp_path / "again")
     assert code == 0
     assert json.loads((tmp_path / "again" / "record.json").read_text())["cache_state"] == "cold"
     assert len(list(Path("runs/small/records").glob("*/record.json"))) == 3

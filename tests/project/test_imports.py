@@ -52,6 +52,7 @@ OWNERS = {
     "typer": ("cli", "cli.py"),
     "rich": ("cli", "run/progress.py"),
 }  # fmt: skip
+ALONE = Path("ablate/analysis/statistics")
 LAZY_IN = {"sdm_relational_engine": ("workloads",), "mlflow": ("track",)}
 HEAVY = ("torch", "torch_geometric", "torch_frame", "relbench", "lightning", "sklearn", "scipy", "matplotlib")
 
@@ -100,6 +101,8 @@ def faults_of(path: Path, text: str) -> list[str]:
         top, *rest = module.split(".")
         if top == "ablate":
             problem = ladder_problem(here, rest[0] if rest else "")
+            if problem is None and path.is_relative_to(ALONE) and not module.startswith(".".join(ALONE.parts)):
+                problem = "arrays in, arrays out: it imports nothing else of ablate"
         elif top in sys.stdlib_module_names:
             problem = None
         else:
@@ -171,6 +174,7 @@ def test_every_package_is_on_the_ladder():
         ("ablate/track/sync.py", "from mlflow import MlflowClient", "inside the function"),
         ("ablate/analysis/speed/effects.py", "def f():\n    import torch", "belongs to workloads"),
         ("ablate/analysis/speed/effects.py", "from optuna.study import Study", "belongs to run"),
+        ("ablate/analysis/statistics/tost.py", "from ablate.core.study import Study", "nothing else of ablate"),
         ("ablate/report/pdf.py", "from ablate import cli", "later in the ladder"),
         ("ablate/optimizations/own.py", "import torch\nINFO = 1", "inside the function"),
         ("ablate/workloads/relational/own.py", "import torch_frame\nINFO: int = 1", "inside the function"),
@@ -189,6 +193,7 @@ def test_a_planted_violation_is_found(path, text, part):
     [
         ("ablate/track/sync.py", "if TYPE_CHECKING:\n    from mlflow import MlflowClient"),
         ("ablate/track/sync.py", "from ablate.records.store import read_study\nfrom .content import Point"),
+        ("ablate/analysis/statistics/tost.py", "from ablate.analysis.statistics.engine import Array"),
         ("ablate/run/progress.py", "import rich.progress"),
         ("ablate/optimizations/own.py", "INFO = 1\ndef apply(recipe, level):\n    import torch"),
         ("ablate/workloads/relational/gnn.py", "import torch"),

@@ -12,6 +12,7 @@ import pytest
 from ablate.core.errors import UserError
 from ablate.files.locks import FileLock
 from ablate.run.devices import cpu_device
+from ablate.run.ledger.lock_owner import LockOwner
 from run_parts import assert_one_at_a_time, drive, read_log
 
 
@@ -22,8 +23,8 @@ def narrow_umask() -> Iterator[None]:
     os.umask(before)
 
 
-def refuse_to_wait(holder: dict[str, object]) -> None:
-    raise AssertionError(f"held by {holder}")
+def refuse_to_wait(owner: LockOwner) -> None:
+    raise AssertionError(f"held by {owner}")
 
 
 def mode(path: Path) -> int:

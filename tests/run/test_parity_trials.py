@@ -25,7 +25,7 @@ from ablate.run.ledger.ledger import Claim, Held, Ledger
 from ablate.run.options import RunOptions
 from ablate.run.outcome import RunOutcome
 from ablate.run.progress import PlainProgress, SilentProgress
-from ablate.run.rerun import train_again
+from ablate.run.rerun import rerun_trial
 from ablate.run.runner import run_study
 from builders import make_factors, make_workloads
 from run_parts import (
@@ -250,14 +250,14 @@ def test_an_arm_is_trained_again_with_the_same_reference(tmp_path: Path) -> None
     _, design, paths = with_parity(tmp_path)
     run_small(tmp_path)
     naive = paths.records / design.parity[1].slug
-    record = train_again(naive, tmp_path / "again", SilentProgress(), FAKE_COMMAND)
+    record = rerun_trial(naive, tmp_path / "again", SilentProgress(), FAKE_COMMAND)
     assert (record.completed, record.identity.purpose, record.cache_state) == (True, "parity", "cold")
     assert read_json(tmp_path / "again" / "request.json", TrialRequest).reference_folder == str(
         paths.records / design.parity[0].slug
     )
     shutil.rmtree(paths.records / design.parity[0].slug)
     with pytest.raises(UserError, match=r"its eager reference .*parity-eager.* is gone; `ablate run SPEC` trains"):
-        train_again(naive, tmp_path / "more", SilentProgress(), FAKE_COMMAND)
+        rerun_trial(naive, tmp_path / "more", SilentProgress(), FAKE_COMMAND)
     assert not (tmp_path / "more").exists()
 
 

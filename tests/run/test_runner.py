@@ -253,19 +253,19 @@ def test_interrupt_leaves_a_study_that_resumes(tmp_path: Path, number: signal.Si
 
 
 def test_an_orphan_that_overran_its_time_out_is_ended(tmp_path: Path) -> None:
-    from ablate.run.ledger.lock_owner import end_overdue_orphan
+    from ablate.run.ledger.lock_owner import LockOwner, end_overdue_orphan
 
     first = drive(tmp_path, FAKE_SLEEP_S="60")
     wait_until(lambda: len(read_log(tmp_path, "start")) == 1)
     _, _, paths = make_run(tmp_path)
     lease = next(paths.leases.glob("*.lock"))
-    holder = json.loads(lease.read_text())
-    assert not end_overdue_orphan({**holder, "deadline": 1.0})  # its runner is alive
+    owner = LockOwner.parse(json.loads(lease.read_text()))
+    assert not end_overdue_orphan(replace(owner, deadline=1.0))  # its runner is alive
     os.kill(first.pid, signal.SIGKILL)
     first.wait()
-    assert not end_overdue_orphan(holder)  # not overdue
-    assert not end_overdue_orphan({**holder, "deadline": 1.0, "request": "/some/other/request.json"})
-    assert end_overdue_orphan({**holder, "deadline": 1.0})
+    assert not end_overdue_orphan(owner)  # not overdue
+    assert not end_overdue_orphan(replace(owner, deadline=1.0, request="/some/other/request.json"))
+    assert end_overdue_orphan(replace(owner, deadline=1.0))
     wait_until(lambda: run_small(tmp_path).completed == 6)
 
 

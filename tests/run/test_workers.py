@@ -27,10 +27,10 @@ from ablate.run.executors.base import WorkerPool
 from ablate.run.executors.coordinate import coordinate
 from ablate.run.ledger.journal import open_journal
 from ablate.run.ledger.ledger import Claim, Foreign, Held, Ledger
-from ablate.run.ledger.lock_owner import describe_holder
+from ablate.run.ledger.lock_owner import LockOwner, describe_owner
 from ablate.run.options import RunOptions
 from ablate.run.plan.plan import trial_states
-from ablate.run.process.parent_death import tie
+from ablate.run.process.parent_death import die_with_parent
 from ablate.run.progress import SilentProgress
 from ablate.run.runner import run_study
 from builders import make_workloads
@@ -302,8 +302,8 @@ def test_a_reserved_that_is_a_link_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_a_worker_with_an_impossible_process_id_is_gone() -> None:
-    holder = {"host": os.uname().nodename, "parent": 2**70}
-    assert describe_holder(holder).endswith("which is gone; its trial trains on")
+    owner = LockOwner(host=os.uname().nodename, parent=2**70)
+    assert describe_owner(owner).endswith("which is gone; its trial trains on")
 
 
 def test_a_device_is_asked_for_in_words_that_are_known() -> None:
@@ -315,14 +315,16 @@ def test_a_device_is_asked_for_in_words_that_are_known() -> None:
             kind_of_wish(wish)
 
 
-def test_a_tied_process_dies_with_the_one_that_started_it(tmp_path: Path) -> None:
-    sleeper = tie([sys.executable, "-c", "import time; time.sleep(60)"])
+def test_a_process_dies_with_the_one_that_started_it(tmp_path: Path) -> None:
+    sleeper = die_with_parent([sys.executable, "-c", "import time; time.sleep(60)"])
     code = f"import subprocess, time; print(subprocess.Popen({sleeper!r}).pid, flush=True); time.sleep(60)"
     code = code.replace(repr(str(os.getpid())), "str(__import__('os').getpid())")
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
     assert parent.stdout is not None
     child = int(parent.stdout.readline())
-    wait_until(lambda: b"tied.py" not in (shown := Path(f"/proc/{child}/cmdline").read_bytes()) and b"sleep" in shown)
+    wait_until(
+        lambda: b"parent_death.py" not in (shown := Path(f"/proc/{child}/cmdline").read_bytes()) and b"sleep" in shown
+    )
     os.kill(parent.pid, signal.SIGKILL)
     parent.wait()
     wait_until(lambda: not is_alive(child))
@@ -348,7 +350,7 @@ def test_a_worker_waits_for_a_block_that_another_one_holds(tmp_path: Path) -> No
     assert isinstance(held, Held) and held.trial == trials[1]
     one.close()
     started = time.monotonic()
-    two.wait(held, lambda holder: None)
+    two.wait(held, lambda owner: None)
     assert time.monotonic() - started < 5
     again = two.claim(trials)
     assert isinstance(again, Claim) and again.trial == trials[1]

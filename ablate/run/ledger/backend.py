@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import optuna
 from optuna.storages import BaseStorage
-from optuna.trial import FrozenTrial
 
-from ablate.core.record import TrialRecord
+from ablate.run.ledger.lock_owner import LockOwner
 
-OnWait = Callable[[Mapping[str, Any]], None]
+if TYPE_CHECKING:
+    from ablate.run.ledger.trial_queue import TrialQueue
+
+OnWait = Callable[[LockOwner], None]
 
 
 class Lease(Protocol):
-    """Something that one worker holds and that ends with its holder."""
+    """Something that one worker holds and that ends with its owner."""
 
     @property
     def descriptors(self) -> tuple[int, ...]:
         """What the trial's process inherits to hold the lease as well; empty when it dies with the worker instead."""
 
-    def describe(self, holder: Mapping[str, Any]) -> None:
+    def describe(self, owner: Mapping[str, Any]) -> None:
         """Say who holds it, for whoever waits."""
 
     def release(self) -> None:
@@ -35,36 +37,23 @@ class Lease(Protocol):
         """Let go of it."""
 
 
-class Books(Protocol):
-    """What a ledger knows of an entry besides the entry."""
-
-    def record_of(self, entry: FrozenTrial) -> TrialRecord | None:
-        """The record that this attempt of the trial has left."""
-
-    def close_entry(self, entry: FrozenTrial, record: TrialRecord) -> None:
-        """End an entry as its record says."""
-
-    def next_attempt(self, entry: FrozenTrial) -> dict[str, Any]:
-        """Set aside what a lost attempt has left; returns the attributes of the next one."""
-
-
 class Store(Protocol):
-    """Keeps the entries of a ledger, and says which of them are lost.
+    """Keeps the trial queue of a ledger, and says which of them are lost.
 
     Attributes:
         storage: Optuna's storage.
         optuna_study: Optuna's study in it.
-        tied: Whether a trial's process must die with its worker, because no lease lives on in it.
+        parent_death: Whether a trial's process must die with its worker, because no lease lives on in it.
     """
 
     storage: BaseStorage
     optuna_study: optuna.Study
-    tied: bool
+    parent_death: bool
 
     def locked(self) -> AbstractContextManager[None]:
         """Hold the ledger for a few milliseconds of bookkeeping; every other method is called inside."""
 
-    def reap(self, books: Books) -> None:
+    def reap(self, queue: TrialQueue) -> None:
         """Close every running entry whose worker and process are both gone, or let its trial run once more."""
 
     def lease_block(self, block: str) -> Lease | None:
@@ -73,8 +62,8 @@ class Store(Protocol):
     def lease_trial(self, slug: str, trial_id: int) -> Lease | None:
         """Take a trial of a block that this worker has; None while a process left behind trains it."""
 
-    def holder(self, block: str, slug: str) -> Mapping[str, Any]:
-        """Who has a block or a trial, as far as it said so (see `ablate.run.ledger.lock_owner`)."""
+    def owner(self, block: str, slug: str) -> LockOwner:
+        """Who has a block or a trial, as far as it said so."""
 
     def wait(self, block: str, slug: str, on_wait: OnWait) -> None:
         """Wait, outside of `locked`, until it makes sense to ask again; `on_wait` may be called several times."""

@@ -1,4 +1,4 @@
-"""Advisory locks on a connection -> held, made anew, or known as lost: a thread beats for the worker and its trial."""
+"""Advisory locks on a connection -> held, made anew, or known as lost: a thread sends heartbeats."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from ablate.core.errors import UserError
 
-BEATS_TO_FENCE = 3  # silent for as long, a worker ends its trial
-BEATS_TO_DROP = 4  # then the server drops the connection of a host that is gone
-BEATS_TO_STALE = 6  # then others take its trial over
+NUM_TO_FENCE = 3  # heartbeats missed: then a worker ends its trial
+NUM_TO_DROP = 4  # then the server drops the connection of a host that is gone
+NUM_TO_STALE = 6  # then others take its trial over
 RETRY_S = 1.0  # between two tries while the server is away
 
 
-class Beats:
+class Heartbeat:
     """Holds locks of PostgreSQL on one connection, and says every few seconds that this worker lives.
 
     A worker whose database is gone, or that was cut off from it, knows by its own clock that it is silent for too long:
@@ -34,7 +34,7 @@ class Beats:
         self._trial_id: int | None = None
         self._connection: Connection | None = None
         self._last = time.monotonic()
-        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+        self._thread = threading.Thread(target=self._send, name="heartbeat", daemon=True)
         self._thread.start()
 
     def try_lock(self, key: int) -> bool:
@@ -56,7 +56,7 @@ class Beats:
                     _one(self._connection, "SELECT pg_advisory_unlock(:key)", key=key)
 
     def watch(self, trial_id: int | None) -> None:
-        """Beat for this trial from now on; None for no trial."""
+        """Send heartbeats for this trial from now on; None for no trial."""
         with self._mutex:
             if trial_id is not None:
                 self._storage.record_heartbeat(trial_id)
@@ -65,7 +65,7 @@ class Beats:
 
     def is_lost(self) -> bool:
         """Whether this worker was silent for so long that it must end its trial."""
-        return time.monotonic() - self._last > BEATS_TO_FENCE * self._interval_s
+        return time.monotonic() - self._last > NUM_TO_FENCE * self._interval_s
 
     def close(self) -> None:
         self._stop.set()
@@ -75,7 +75,7 @@ class Beats:
                 self._connection.close()
                 self._connection = None
 
-    def _beat(self) -> None:
+    def _send(self) -> None:
         wait_s = self._interval_s
         while not self._stop.wait(wait_s):
             try:
@@ -130,7 +130,7 @@ class AdvisoryLease:
     def __init__(self, release: Callable[[], None]) -> None:
         self._release: Callable[[], None] | None = release
 
-    def describe(self, holder: object) -> None:
+    def describe(self, owner: object) -> None:
         return
 
     def release(self) -> None:

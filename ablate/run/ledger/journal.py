@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import optuna
 from optuna.storages import BaseStorage, JournalStorage
@@ -14,10 +14,13 @@ from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 from optuna.trial import TrialState
 
 from ablate.core.errors import StoredDataError
-from ablate.files.locks import FileLock, is_held, read_holder, short_lock, wait_for
+from ablate.files.locks import FileLock, is_held, read_owner, short_lock, wait_for
 from ablate.files.paths import StudyPaths
-from ablate.run.ledger.backend import Books, OnWait
-from ablate.run.ledger.lock_owner import block_lease_path, lease_path
+from ablate.run.ledger.backend import OnWait
+from ablate.run.ledger.lock_owner import LockOwner, block_lease_path, lease_path
+
+if TYPE_CHECKING:
+    from ablate.run.ledger.trial_queue import TrialQueue
 
 LOST = "lost lease"
 
@@ -107,7 +110,7 @@ class JournalStore:
     """
 
     storage: BaseStorage
-    tied: bool = False
+    parent_death: bool = False
 
     def __init__(self, study_name: str, paths: StudyPaths) -> None:
         self._paths = paths
@@ -119,17 +122,17 @@ class JournalStore:
         with short_lock(self._lock_path), explain_damage(self._paths.ledger):
             yield
 
-    def reap(self, books: Books) -> None:
+    def reap(self, queue: TrialQueue) -> None:
         for entry in self.optuna_study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
             lease = FileLock.try_acquire(lease_path(self._paths, entry.user_attrs["slug"]))
             if lease is None:
                 continue
             with lease:
-                record = books.record_of(entry)
+                record = queue.record_of(entry)
                 if record is not None:
-                    books.close_entry(entry, record)
+                    queue.close_entry(entry, record)
                     continue
-                attributes = books.next_attempt(entry)
+                attributes = queue.next_attempt(entry)
                 self.storage.set_trial_user_attr(entry._trial_id, "reason", LOST)
                 self.storage.set_trial_state_values(entry._trial_id, TrialState.FAIL)
                 self.optuna_study.enqueue_trial({}, user_attrs=attributes)
@@ -140,13 +143,13 @@ class JournalStore:
     def lease_trial(self, slug: str, trial_id: int) -> FileLock | None:
         return FileLock.try_acquire(lease_path(self._paths, slug))
 
-    def holder(self, block: str, slug: str) -> Mapping[str, Any]:
+    def owner(self, block: str, slug: str) -> LockOwner:
         path = lease_path(self._paths, slug)
-        return read_holder(path if is_held(path) else block_lease_path(self._paths, block))
+        return LockOwner.parse(read_owner(path if is_held(path) else block_lease_path(self._paths, block)))
 
     def wait(self, block: str, slug: str, on_wait: OnWait) -> None:
         for path in (lease_path(self._paths, slug), block_lease_path(self._paths, block)):
-            wait_for(path, on_wait).release()
+            wait_for(path, lambda content: on_wait(LockOwner.parse(content))).release()
 
     def is_lost(self) -> bool:
         return False

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from optuna.trial import FrozenTrial, TrialState
 
@@ -20,8 +19,8 @@ from ablate.files.paths import StudyPaths
 from ablate.run.devices import describe_difference
 from ablate.run.ledger.backend import Lease, OnWait, Store
 from ablate.run.ledger.journal import JournalStore
-from ablate.run.ledger.lock_owner import make_holder
-from ablate.run.ledger.trial_queue import Entries, block_of, find_environments, is_begun, waits_for_reference
+from ablate.run.ledger.lock_owner import LockOwner
+from ablate.run.ledger.trial_queue import TrialQueue, block_of, find_environments, is_begun, waits_for_reference
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +43,7 @@ class Held:
     """Nothing waits that this worker may take, but others have trials of this list; `trial` is the first of them."""
 
     trial: PlannedTrial
-    holder: Mapping[str, Any]
+    owner: LockOwner
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,16 +69,17 @@ class Ledger:
     def __init__(
         self, study: Study, paths: StudyPaths, *, store: Store | None = None, worker: Mapping[str, str] | None = None
     ) -> None:
-        self._name, self._paths = study.name, paths
+        self._paths = paths
         self._store: Store = JournalStore(study.name, paths) if store is None else store
-        self._entries = Entries(self._store, paths)
+        self._queue = TrialQueue(self._store, paths)
         self._worker = dict(worker or {})
+        self._owner = LockOwner.here(study=study.name, root=paths.root, device=self._worker.get("device", ""))
         self._blocks: dict[str, Lease] = {}
 
     @property
-    def tied(self) -> bool:
+    def parent_death(self) -> bool:
         """Whether a trial's process must die with this worker."""
-        return self._store.tied
+        return self._store.parent_death
 
     def is_lost(self) -> bool:
         """Whether this worker has lost its leases, so that its trial must end at once."""
@@ -100,18 +100,18 @@ class Ledger:
             Number of trials that were added to the queue.
         """
         with self._store.locked():
-            self._store.reap(self._entries)
-            latest, added = self._entries.latest(), 0
+            self._store.reap(self._queue)
+            latest, added = self._queue.latest(), 0
             for trial in trials:
                 fits = not retry_failed or not self._difference(trial, trials)
-                added += self._entries.add_missing(trial, latest.get(trial.key), retry_failed and fits)
+                added += self._queue.add_missing(trial, latest.get(trial.key), retry_failed and fits)
             if restart_blocks:
                 added += self._restart_blocks(trials)
             return added
 
     def not_retried(self, trials: Sequence[PlannedTrial]) -> dict[str, str]:
         """Blocks whose trials that did not complete cannot be tried again by this worker: what differs, by block."""
-        failed = [trial for trial in trials if (record := self._entries.record(trial.slug)) and not record.completed]
+        failed = [trial for trial in trials if (record := self._queue.record(trial.slug)) and not record.completed]
         return {block_of(trial): said for trial in failed if (said := self._difference(trial, trials))}
 
     def claim(self, trials: Sequence[PlannedTrial]) -> Claim | Held | Foreign | None:
@@ -122,8 +122,8 @@ class Ledger:
             ended.
         """
         with self._store.locked():
-            self._store.reap(self._entries)
-            latest = self._entries.mend(trials)
+            self._store.reap(self._queue)
+            latest = self._queue.mend(trials)
             self._let_go(trials, latest)
             held: PlannedTrial | None = None
             foreign: dict[str, str] = {}
@@ -140,17 +140,17 @@ class Ledger:
                 if entry.state == TrialState.RUNNING:  # by a process left behind that will be reaped
                     held = held or trial
                     continue
-                lease = self._store.lease_trial(trial.slug, self._entries.id_of(entry.number))
+                lease = self._store.lease_trial(trial.slug, self._queue.id_of(entry.number))
                 if lease is None:
                     held = held or trial
                     continue
-                record = self._entries.record(trial.slug)
+                record = self._queue.record(trial.slug)
                 if record is None:
                     return self._start(trial, entry, lease)
-                self._entries.close(entry.number, record)
+                self._queue.close(entry.number, record)
                 lease.release()
             if held is not None:
-                return Held(trial=held, holder=self._store.holder(block_of(held), held.slug))
+                return Held(trial=held, owner=self._store.owner(block_of(held), held.slug))
             return Foreign(differences=foreign) if foreign else None
 
     def wait(self, held: Held, on_wait: OnWait) -> None:
@@ -160,15 +160,15 @@ class Ledger:
     def finish(self, claim: Claim, record: TrialRecord) -> None:
         """Tell the result of a claimed trial and let go of its lease."""
         with self._store.locked():
-            if not self._entries.get(claim.number).state.is_finished():  # else somebody has taken it from the record
-                self._entries.close(claim.number, record)
+            if not self._queue.get(claim.number).state.is_finished():  # else somebody has taken it from the record
+                self._queue.close(claim.number, record)
             claim.lease.release()
 
     def put_back(self, claim: Claim) -> None:
         """Let a claimed trial wait again, as if it had never started (Ctrl-C)."""
         with self._store.locked():
-            if not self._entries.get(claim.number).state.is_finished():
-                self._entries.set_state(claim.number, TrialState.WAITING)
+            if not self._queue.get(claim.number).state.is_finished():
+                self._queue.set_state(claim.number, TrialState.WAITING)
             claim.lease.release()
 
     def close(self) -> None:
@@ -191,7 +191,7 @@ class Ledger:
             lease.release()
             foreign[block] = difference
             return False
-        lease.describe(make_holder(study=self._name, root=self._paths.root, worker=self._worker))
+        lease.describe(self._owner.to_json())
         self._blocks[block] = lease
         return True
 
@@ -214,7 +214,7 @@ class Ledger:
         added = 0
         for block in dict.fromkeys(block_of(trial) for trial in trials):
             inside = [trial for trial in trials if block_of(trial) == block]
-            latest = self._entries.latest()
+            latest = self._queue.latest()
             if all(latest[trial.key].state.is_finished() for trial in inside):
                 continue
             if not self._difference(inside[0], inside) or (lease := self._store.lease_block(block)) is None:
@@ -222,13 +222,13 @@ class Ledger:
             for trial in inside:
                 entry = latest[trial.key]
                 if entry.state.is_finished():
-                    self._entries.add_next(trial, entry.user_attrs["attempt"])
+                    self._queue.add_next(trial, entry.user_attrs["attempt"])
                     added += 1
             lease.release()
         return added
 
     def _start(self, trial: PlannedTrial, entry: FrozenTrial, lease: Lease) -> Claim:
-        self._entries.set_state(entry.number, TrialState.RUNNING)
+        self._queue.set_state(entry.number, TrialState.RUNNING)
         return Claim(
             trial=trial,
             attempt=entry.user_attrs["attempt"],

@@ -2,113 +2,125 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import socket
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from ablate.files.locks import is_held, process_exists, read_holder
+from ablate.files.locks import is_held, process_exists, read_owner
 from ablate.files.paths import StudyPaths
 
 PREPARING = "(preparing the data)"
 
 
-def make_holder(
-    *,
-    study: str,
-    root: Path,
-    trial: str = "",
-    child: int = 0,
-    timeout_s: float | None = None,
-    request: Path | None = None,
-    worker: Mapping[str, str] | None = None,
-) -> dict[str, Any]:
-    """What a runner writes into the lease and device lock of a trial that it has started.
+@dataclass(frozen=True, kw_only=True)
+class LockOwner:
+    """What a worker writes into the locks that it holds; a field that is unknown has its default.
 
-    Args:
-        study: Name of the study.
-        root: Folder of the study.
-        trial: Key of the trial; empty while none has started.
+    Attributes:
+        study: Name of its study.
+        root: Folder of its study.
+        trial: Key of the trial that it trains; empty while none has started.
+        parent: Process id of the worker.
         child: Process id (and process group) of the trial.
-        timeout_s: Seconds after which the trial is overdue, on the clock that counts from the start of the machine.
-        request: Path of its request, which identifies the process.
-        worker: Environment of the runner, which names its host and device.
+        deadline: When the trial is overdue, on the clock that counts from the start of the machine.
+        request: Path of the trial's request, which identifies its process.
+        host, device: Names of the machine and of what it trains on.
     """
-    deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    return {
-        "study": study,
-        "root": str(root),
-        "trial": trial,
-        "parent": os.getpid(),
-        "child": child,
-        "deadline": deadline,
-        "request": None if request is None else str(request),
-        "host": socket.gethostname(),
-        "device": (worker or {}).get("device", ""),
-    }
+
+    study: str = ""
+    root: str = ""
+    trial: str = ""
+    parent: int = 0
+    child: int = 0
+    deadline: float = math.inf
+    request: str = ""
+    host: str = ""
+    device: str = ""
+
+    @classmethod
+    def here(cls, *, study: str, root: Path, device: str = "") -> LockOwner:
+        """This process, before it has started a trial."""
+        return cls(study=study, root=str(root), parent=os.getpid(), host=socket.gethostname(), device=device)
+
+    @classmethod
+    def parse(cls, content: Mapping[str, Any]) -> LockOwner:
+        """Read what stands in a lock, which all users of the host may have written: other types count as unknown."""
+        return cls(**{f.name: content[f.name] for f in fields(cls) if type(content.get(f.name)) is type(f.default)})
+
+    def training(self, trial: str, child: int, *, timeout_s: float = math.inf, request: Path | str = "") -> LockOwner:
+        """The same owner, whose child now trains a trial."""
+        deadline = time.monotonic() + timeout_s
+        return replace(self, trial=trial, child=child, deadline=deadline, request=str(request))
+
+    def to_json(self) -> dict[str, Any]:
+        """What is known, as `parse` reads it."""
+        return {f.name: value for f in fields(self) if (value := getattr(self, f.name)) != f.default}
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it is known to be on another host."""
+        return self.host not in ("", socket.gethostname())
 
 
-def describe_wait(holder: Mapping[str, Any], *, root: Path, what: str, turns: bool = True) -> str:
+def describe_wait(owner: LockOwner, *, root: Path, what: str, turns: bool = True) -> str:
     """One sentence that tells what this process waits for.
 
     Args:
-        holder: What the holder of the lock wrote (see `make_holder`); may be empty.
+        owner: Who has the lock.
         root: Folder of the study that waits.
         what: The thing waited for, e.g. a device name or a block.
         turns: Whether it is given back after each trial, as a device is.
     """
-    trial, parent, child = holder.get("trial"), holder.get("parent"), holder.get("child")
-    if not parent:
+    if not owner.parent:
         return f"waiting for {what}: another ablate process uses it"
-    ours = holder.get("root") == str(root)
-    if holder.get("host", socket.gethostname()) != socket.gethostname():
-        return f"waiting for {what}: a worker on {holder['host']} (pid {parent}) has it"
-    if process_exists(parent):
-        owner = "another ablate run of this study" if ours else f"study {holder.get('study')}"
-        return f"waiting for {what}: {owner} (pid {parent}) has it" + ("; taking turns" if turns else "")
-    if not trial:
+    ours = owner.root == str(root)
+    if owner.is_elsewhere:
+        return f"waiting for {what}: a worker on {owner.host} (pid {owner.parent}) has it"
+    if process_exists(owner.parent):
+        who = "another ablate run of this study" if ours else f"study {owner.study}"
+        return f"waiting for {what}: {who} (pid {owner.parent}) has it" + ("; taking turns" if turns else "")
+    if not owner.trial:
         return f"waiting for {what}: a process left by an earlier ablate run uses it"
-    owner = "" if ours else f" of study {holder.get('study')}"
-    return f"waiting for trial {trial}{owner} left by an earlier ablate run (pid {child})"
+    study = "" if ours else f" of study {owner.study}"
+    return f"waiting for trial {owner.trial}{study} left by an earlier ablate run (pid {owner.child})"
 
 
-def describe_holder(holder: Mapping[str, Any]) -> str:
+def describe_owner(owner: LockOwner) -> str:
     """Name a worker: `pid 4711 on gpu-3 (NVIDIA H100)`, with a remark when it is gone and its trial trains on."""
-    host, parent, device = holder.get("host", ""), holder.get("parent"), holder.get("device")
-    name = f"pid {parent}" + (f" on {host}" if host else "") + (f" ({device})" if device else "")
-    is_gone = host == socket.gethostname() and not process_exists(parent)
-    return f"{name}, which is gone; its trial trains on" if is_gone else name
+    on, device = f" on {owner.host}" if owner.host else "", f" ({owner.device})" if owner.device else ""
+    is_gone = owner.host == socket.gethostname() and not process_exists(owner.parent)
+    return f"pid {owner.parent}{on}{device}" + (", which is gone; its trial trains on" if is_gone else "")
 
 
-def end_overdue_orphan(holder: Mapping[str, Any]) -> bool:
-    """End a trial whose runner is gone and whose time-out has passed; True when a signal was sent.
+def end_overdue_orphan(owner: LockOwner) -> bool:
+    """End a trial whose worker is gone and whose time-out has passed; True when a signal was sent.
 
     The process is recognized by its request on its command line, so that a reused process id is never hit; where the
     system does not show command lines nothing is ended and the user decides.
     """
-    parent, child, deadline = holder.get("parent"), holder.get("child"), holder.get("deadline")
-    if holder.get("host", socket.gethostname()) != socket.gethostname():
+    if owner.is_elsewhere or time.monotonic() < owner.deadline or process_exists(owner.parent):
         return False
-    if not isinstance(deadline, float) or time.monotonic() < deadline or process_exists(parent):
-        return False
-    if not isinstance(child, int) or not _runs_request(child, holder.get("request")):
+    if not _runs_request(owner.child, owner.request):
         return False
     try:
-        os.killpg(child, signal.SIGKILL)
+        os.killpg(owner.child, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
         return False
     return True
 
 
-def _runs_request(pid: int, request: object) -> bool:
+def _runs_request(pid: int, request: str) -> bool:
     try:
         arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
-    return isinstance(request, str) and arguments[-3:] == [b"trial", request.encode(), b""]
+    return bool(request) and arguments[-3:] == [b"trial", request.encode(), b""]
 
 
 def lease_path(paths: StudyPaths, slug: str) -> Path:
@@ -126,7 +138,7 @@ def is_running(paths: StudyPaths, slug: str) -> bool:
     return is_held(lease_path(paths, slug))
 
 
-def find_leased(paths: StudyPaths) -> dict[str, Mapping[str, Any]]:
+def find_leased(paths: StudyPaths) -> dict[str, LockOwner]:
     """Slugs of the trials that are trained on this host right now, and who trains them."""
     held = (path for path in sorted(paths.leases.glob("*.lock")) if is_held(path))
-    return {path.stem: read_holder(path) for path in held}
+    return {path.stem: LockOwner.parse(read_owner(path)) for path in held}

@@ -9,9 +9,6 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from optuna.trial import TrialState
 
 from ablate.core.errors import UserError
 from ablate.core.study import Study
@@ -19,7 +16,7 @@ from ablate.files.paths import StudyPaths
 from ablate.records.store import read_json, write_json
 from ablate.run.ledger.backend import Store
 from ablate.run.ledger.journal import JournalStore
-from ablate.run.ledger.lock_owner import make_holder
+from ablate.run.ledger.lock_owner import LockOwner
 
 ADDRESS_VARIABLE, HEARTBEAT_VARIABLE = "ABLATE_LEDGER", "ABLATE_HEARTBEAT_S"
 HEARTBEAT_S = 20
@@ -69,11 +66,11 @@ def open_store(
     from ablate.run.ledger.postgresql import PostgresStore, visible_address
 
     records = _identity(note, visible_address(address))
-    holder = make_holder(study=study.name, root=paths.root, worker=worker)
-    return PostgresStore(address, study.name, records, _heartbeat_s(), holder)
+    owner = LockOwner.here(study=study.name, root=paths.root, device=(worker or {}).get("device", ""))
+    return PostgresStore(address, study.name, records, _heartbeat_s(), owner)
 
 
-def find_running(study: Study, paths: StudyPaths, address: str | None) -> dict[str, Mapping[str, Any]] | None:
+def find_running(study: Study, paths: StudyPaths, address: str | None) -> dict[str, LockOwner] | None:
     """Slugs of the trials that are trained right now on any host, and who trains them.
 
     Returns:
@@ -81,13 +78,14 @@ def find_running(study: Study, paths: StudyPaths, address: str | None) -> dict[s
     """
     if address is None or not (paths.root / "ledger.json").exists():
         return None
+    from ablate.run.ledger.postgresql import find_owners
+
     store = open_store(study, paths, address=address)
     try:
         with store.locked():
-            running = store.optuna_study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+            return find_owners(store.optuna_study)
     finally:
         store.close()
-    return {entry.user_attrs["slug"]: entry.user_attrs.get("worker", {}) for entry in running}
 
 
 def _identity(note: Path, visible: str) -> str:

@@ -1,7 +1,7 @@
 """The address of a PostgreSQL database -> a ledger that workers of several hosts share.
 
 A block is an advisory lock on its worker's connection: the server frees it when that worker is gone. A running trial
-has Optuna's heartbeats: others take it over when they have stopped for six intervals. Its process is tied to its
+has Optuna's heartbeats: others take it over when they have stopped for six intervals. Its process dies with its
 worker, and a worker that cannot reach the database ends its trial after three: nothing trains any more when it is taken
 over. All intervals are measured by the server's clock, or by one process's own: hosts need no common time.
 """
@@ -12,9 +12,9 @@ import hashlib
 import secrets
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import optuna
 from optuna.exceptions import ExperimentalWarning, StorageInternalError
@@ -26,9 +26,13 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from ablate.core.errors import UserError
-from ablate.run.ledger.backend import Books, OnWait
-from ablate.run.ledger.heartbeat import BEATS_TO_DROP, BEATS_TO_FENCE, BEATS_TO_STALE, AdvisoryLease, Beats
+from ablate.run.ledger.backend import OnWait
+from ablate.run.ledger.heartbeat import NUM_TO_DROP, NUM_TO_FENCE, NUM_TO_STALE, AdvisoryLease, Heartbeat
 from ablate.run.ledger.journal import RefusingSampler
+from ablate.run.ledger.lock_owner import LockOwner
+
+if TYPE_CHECKING:
+    from ablate.run.ledger.trial_queue import TrialQueue
 
 LOOK_S = 1.0  # between two looks at whether another worker let go of something, or the server is back
 PATIENCE_S = 10.0  # with a server that restarts while a worker starts; a wrong address is told as soon
@@ -44,7 +48,7 @@ class PostgresStore:
         study_name: Name of the study.
         records: Identity of the folder of the records (see `ablate.run.ledger.open`), the same for every worker.
         heartbeat_s: Seconds between two signs of life of a worker; the first worker's value holds for all.
-        holder: What others are told of this worker.
+        owner: What others are told of this worker.
 
     Raises:
         UserError: the address is not one of PostgreSQL, the database cannot be reached, or it has a study of this name
@@ -52,14 +56,12 @@ class PostgresStore:
     """
 
     storage: BaseStorage
-    tied: bool = True
+    parent_death: bool = True
 
-    def __init__(
-        self, address: str, study_name: str, records: str, heartbeat_s: int, holder: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, address: str, study_name: str, records: str, heartbeat_s: int, owner: LockOwner) -> None:
         url = parse_address(address)
         self.visible = visible_address(address)
-        self._study_name, self._holder = study_name, dict(holder)
+        self._study_name, self._owner = study_name, owner
         self._patience_s = PATIENCE_S
         self._engine = create_engine(url, connect_args=_options("ablate", heartbeat_s), poolclass=NullPool)
         with warnings.catch_warnings(), self.locked():
@@ -69,7 +71,7 @@ class PostgresStore:
                 url.render_as_string(hide_password=False).replace("{", "{{").replace("}", "}}"),
                 engine_kwargs={"pool_pre_ping": True, "connect_args": _options("ablate", heartbeat_s)},
                 heartbeat_interval=heartbeat_s,
-                grace_period=BEATS_TO_STALE * heartbeat_s,
+                grace_period=NUM_TO_STALE * heartbeat_s,
                 heartbeat_stale_trial_callback=self._callback,
             )
             self.storage = self._rdb
@@ -84,7 +86,7 @@ class PostgresStore:
             self._agree(records, heartbeat_s)
         name = f"ablate-{secrets.token_hex(8)}"
         engine = create_engine(url, connect_args=_options(name, self._heartbeat_s), poolclass=NullPool)
-        self._beats = Beats(engine, name, self._rdb, self._heartbeat_s)
+        self._heartbeat = Heartbeat(engine, name, self._rdb, self._heartbeat_s)
 
     def _agree(self, records: str, heartbeat_s: int) -> None:
         study_id = self._rdb.get_study_id_from_name(self._study_name)
@@ -98,9 +100,9 @@ class PostgresStore:
                 "every worker needs that one folder (--runs), a study of its own needs another name"
             )
         self._heartbeat_s = int(known.get(HEARTBEAT, heartbeat_s))
-        self._patience_s = max(PATIENCE_S, BEATS_TO_FENCE * self._heartbeat_s)
+        self._patience_s = max(PATIENCE_S, NUM_TO_FENCE * self._heartbeat_s)
         self._rdb.heartbeat_interval = self._heartbeat_s
-        self._rdb.grace_period = BEATS_TO_STALE * self._heartbeat_s
+        self._rdb.grace_period = NUM_TO_STALE * self._heartbeat_s
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -109,43 +111,39 @@ class PostgresStore:
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": key})
             yield
 
-    def reap(self, books: Books) -> None:
+    def reap(self, queue: TrialQueue) -> None:
         for entry in self.optuna_study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-            record = books.record_of(entry)
+            record = queue.record_of(entry)
             if record is not None and record.completed:  # final, whether its worker lives or not
-                books.close_entry(entry, record)
-        self._callback.books = books
+                queue.close_entry(entry, record)
+        self._callback.queue = queue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ExperimentalWarning)
             fail_stale_trials(self.optuna_study)
 
     def lease_block(self, block: str) -> AdvisoryLease | None:
         key = _key(self._study_name, block)
-        return AdvisoryLease(lambda: self._beats.unlock(key)) if self._beats.try_lock(key) else None
+        return AdvisoryLease(lambda: self._heartbeat.unlock(key)) if self._heartbeat.try_lock(key) else None
 
     def lease_trial(self, slug: str, trial_id: int) -> AdvisoryLease | None:
-        self._beats.watch(trial_id)
-        self._rdb.set_trial_user_attr(trial_id, "worker", self._holder)
-        return AdvisoryLease(lambda: self._beats.watch(None))
+        self._heartbeat.watch(trial_id)
+        self._rdb.set_trial_user_attr(trial_id, "worker", self._owner.to_json())
+        return AdvisoryLease(lambda: self._heartbeat.watch(None))
 
-    def holder(self, block: str, slug: str) -> Mapping[str, Any]:
-        running = self.optuna_study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-        found: dict[str, Mapping[str, Any]] = {
-            entry.user_attrs["slug"]: entry.user_attrs.get("worker", {}) for entry in running
-        }
-        return found.get(slug, {"host": "", "parent": 0})
+    def owner(self, block: str, slug: str) -> LockOwner:
+        return find_owners(self.optuna_study).get(slug, LockOwner())
 
     def wait(self, block: str, slug: str, on_wait: OnWait) -> None:
         with self.locked():
-            holder = self.holder(block, slug)
-        on_wait(holder)
+            owner = self.owner(block, slug)
+        on_wait(owner)
         time.sleep(LOOK_S)
 
     def is_lost(self) -> bool:
-        return self._beats.is_lost()
+        return self._heartbeat.is_lost()
 
     def close(self) -> None:
-        self._beats.close()
+        self._heartbeat.close()
         self._rdb.remove_session()
         self._rdb.engine.dispose()
 
@@ -179,12 +177,18 @@ class PostgresStore:
 class _NextAttempt(RetryHeartbeatStaleTrialCallback):
     """Enqueues a trial whose heartbeats have stopped as its next attempt, unless it has left a record."""
 
-    books: Books
+    queue: TrialQueue
 
     def __call__(self, study: optuna.Study, trial: FrozenTrial) -> None:
-        if self.books.record_of(trial) is None:
-            trial.user_attrs = self.books.next_attempt(trial)
+        if self.queue.record_of(trial) is None:
+            trial.user_attrs = self.queue.next_attempt(trial)
             super().__call__(study, trial)
+
+
+def find_owners(study: optuna.Study) -> dict[str, LockOwner]:
+    """Who trains each running trial, by its slug; called inside of `locked`."""
+    running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+    return {entry.user_attrs["slug"]: LockOwner.parse(entry.user_attrs.get("worker", {})) for entry in running}
 
 
 def parse_address(address: str) -> URL:
@@ -223,8 +227,8 @@ def _first_words(error: BaseException) -> str:
 
 
 def _options(name: str, heartbeat_s: int) -> dict[str, Any]:
-    """How a connection behaves when the other end is gone: the server drops it after `BEATS_TO_DROP` beats or so."""
-    idle_s = max(1, BEATS_TO_DROP * heartbeat_s // 2)
+    """How a connection behaves when the other end is gone: the server drops it, after `NUM_TO_DROP` or so."""
+    idle_s = max(1, NUM_TO_DROP * heartbeat_s // 2)
     every_s = max(1, idle_s // 3)
     server = f"-c tcp_keepalives_idle={idle_s} -c tcp_keepalives_interval={every_s} -c tcp_keepalives_count=3"
     return {
@@ -233,7 +237,7 @@ def _options(name: str, heartbeat_s: int) -> dict[str, Any]:
         "keepalives_idle": idle_s,
         "keepalives_interval": every_s,
         "keepalives_count": 3,
-        "tcp_user_timeout": 1000 * BEATS_TO_DROP * heartbeat_s,
+        "tcp_user_timeout": 1000 * NUM_TO_DROP * heartbeat_s,
         "options": f"-c timezone=UTC -c lock_timeout=60s {server}",
     }
 

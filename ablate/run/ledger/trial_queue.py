@@ -16,11 +16,11 @@ from ablate.core.request import TrialRequest
 from ablate.files.paths import StudyPaths
 from ablate.records.store import read_json, read_record
 from ablate.run.ledger.backend import Store
-from ablate.run.process.child import REQUEST_NAME
+from ablate.run.process.launch import REQUEST_NAME
 
 
-class Entries:
-    """The entries of a ledger; every method is called while the store is locked."""
+class TrialQueue:
+    """The entries of a ledger, one for each attempt of a trial; every method is called while the store is locked."""
 
     def __init__(self, store: Store, paths: StudyPaths) -> None:
         self._paths = paths
@@ -115,7 +115,7 @@ class Entries:
         else:
             self._storage.set_trial_state_values(trial_id, TrialState.COMPLETE, [steady])
 
-    # -- what a store asks when a worker is gone (see `backend.Books`) -----------------------------------
+    # -- what a store asks when a worker is gone --------------------------------------------------------------------
 
     def record_of(self, entry: FrozenTrial) -> TrialRecord | None:
         """The record of this attempt; that of another one does not count."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ablate.core.cell import Design, PlannedTrial, Purpose
 from ablate.core.errors import UserError
@@ -12,7 +11,7 @@ from ablate.core.record import TrialRecord
 from ablate.core.study import Study
 from ablate.files.paths import StudyPaths
 from ablate.records.store import read_records
-from ablate.run.ledger.lock_owner import describe_holder, find_leased
+from ablate.run.ledger.lock_owner import LockOwner, describe_owner, find_leased
 from ablate.run.plan.estimate import estimate
 
 
@@ -200,7 +199,7 @@ class TrialStatus:
 
 
 def trial_states(
-    study: Study, design: Design, paths: StudyPaths, running: Mapping[str, Mapping[str, Any]] | None = None
+    study: Study, design: Design, paths: StudyPaths, running: Mapping[str, LockOwner] | None = None
 ) -> tuple[TrialStatus, ...]:
     """State of every planned trial, timed ones first.
 
@@ -211,14 +210,14 @@ def trial_states(
         running: Who trains which slug (see `ablate.run.ledger.open.find_running`); None = as the leases here tell.
     """
     records = study_records(study, paths)
-    holders = find_leased(paths) if running is None else running
+    owners = find_leased(paths) if running is None else running
     return tuple(
-        _state(trial, records.get(trial.key), holders.get(trial.slug)) for trial in (*design.trials, *design.parity)
+        _state(trial, records.get(trial.key), owners.get(trial.slug)) for trial in (*design.trials, *design.parity)
     )
 
 
-def _state(trial: PlannedTrial, record: TrialRecord | None, holder: Mapping[str, Any] | None) -> TrialStatus:
-    running = holder is not None
+def _state(trial: PlannedTrial, record: TrialRecord | None, owner: LockOwner | None) -> TrialStatus:
+    running = owner is not None
     times = record.times if record else None
     return TrialStatus(
         key=trial.key,
@@ -232,7 +231,7 @@ def _state(trial: PlannedTrial, record: TrialRecord | None, holder: Mapping[str,
         reason=record.failure.reason if record and record.failure else None,
         steady_s=times.steady_s if times else None,
         horizon_s=times.horizon_s if times else None,
-        worker=None if holder is None else describe_holder(holder),
+        worker=None if owner is None else describe_owner(owner),
     )
 
 

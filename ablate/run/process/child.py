@@ -10,21 +10,21 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ablate.core.cell import PlannedTrial
 from ablate.core.errors import DiskError, LostLeaseError, TrialError
 from ablate.core.record import TrialRecord
-from ablate.core.request import EXIT_DISK, TrialRequest
+from ablate.core.request import EXIT_DISK
 from ablate.core.study import Study
 from ablate.files.paths import StudyPaths
 from ablate.files.stopwatch import Stopwatch
 from ablate.records.store import read_record, write_json, write_record
+from ablate.run.process.launch import REQUEST_NAME, Launch, OnEvent
 from ablate.run.process.missing_record import ChildEnd, explain_missing_record, read_tail
-from ablate.run.process.parent_death import tie
+from ablate.run.process.parent_death import die_with_parent
 from ablate.run.process.signals import stop_signals_wait
 
 
@@ -54,38 +54,10 @@ def find_reference(trial: PlannedTrial, trials: Sequence[PlannedTrial], paths: S
 
 TRAIN_COMMAND: tuple[str, ...] = (sys.executable, "-m", "ablate.train")
 OUTPUT_NAME = "stderr.txt"
-REQUEST_NAME = "request.json"
 RESULT_NAMES = ("record.json", "series.parquet", "evidence.json", "parity.parquet", "predictions.parquet")
 CHECKPOINTS_NAME = "checkpoints"
 GRACE_S = 5.0
 LONGEST_SELECT_S = 0.5
-
-OnEvent = Callable[[Mapping[str, Any]], None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Launch:
-    """Everything needed to start the process of one trial.
-
-    Attributes:
-        command: The program; `trial REQUEST.json` is added.
-        request: What it is asked to do, without the progress descriptor.
-        environment: Its whole environment.
-        keep: Descriptors of the lease and the device lock, which the child inherits.
-        on_start: Called with the child's pid.
-        on_event: Called with each progress line.
-        tied: Whether the child must die with this process (see `ablate.run.process.parent_death`).
-        is_lost: Whether the leases are lost, so that the child must end at once.
-    """
-
-    command: Sequence[str]
-    request: TrialRequest
-    environment: Mapping[str, str]
-    keep: tuple[int, ...]
-    on_start: Callable[[int], None]
-    on_event: OnEvent
-    tied: bool = False
-    is_lost: Callable[[], bool] = lambda: False
 
 
 def run_child(study: Study, launch: Launch) -> TrialRecord:
@@ -146,7 +118,7 @@ def _start(launch: Launch, folder: Path, progress: int) -> subprocess.Popen[byte
     with (folder / OUTPUT_NAME).open("wb") as output:
         command = [*launch.command, "trial", str(request_path)]
         return subprocess.Popen(
-            tie(command) if launch.tied else command,
+            die_with_parent(command) if launch.parent_death else command,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -1,4 +1,4 @@
-"""`tied.py PARENT COMMAND...` -> the same command, which the kernel kills when the process PARENT that started it dies.
+"""`parent_death.py PARENT COMMAND...` -> the same command, killed by the kernel when the process PARENT dies.
 
 Used where a lease does not live on in the trial's process, because the ledger is a database: no orphan then trains
 while another host takes its trial over. Linux only.
@@ -23,8 +23,8 @@ def main(parent: int, command: list[str]) -> None:
     os.execv(command[0], command)
 
 
-def tie(command: list[str]) -> list[str]:
-    """The command line that starts `command` tied to this process; its main thread must start it."""
+def die_with_parent(command: list[str]) -> list[str]:
+    """The command line that starts `command`, which dies with this process; its main thread must start it."""
     return [sys.executable, "-I", "-S", os.path.abspath(__file__), str(os.getpid()), *command]
 
 

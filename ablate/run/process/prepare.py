@@ -11,7 +11,7 @@ from ablate.core.errors import UserError
 from ablate.core.study import Study
 from ablate.files.locks import FileLock
 from ablate.files.paths import StudyPaths
-from ablate.run.ledger.lock_owner import PREPARING, make_holder
+from ablate.run.ledger.lock_owner import PREPARING, LockOwner
 from ablate.run.process.environment import child_environment
 from ablate.run.process.missing_record import last_error_line, read_tail
 from ablate.run.process.signals import stop_signals_wait
@@ -57,7 +57,8 @@ def prepare_data(
                 text=True,
                 errors="replace",
             )
-        lock.describe(make_holder(study=study.name, root=paths.root, trial=PREPARING, child=process.pid))
+        owner = LockOwner.here(study=study.name, root=paths.root)
+        lock.describe(owner.training(PREPARING, process.pid).to_json())
         last = _show_output(process, progress)
     finally:
         if process is not None and process.poll() is None:

@@ -9,7 +9,6 @@ import pytest
 
 from ablate.analysis.results.training import MarginRow, TrainingVerdict, WindowRow
 from ablate.analysis.training.verdicts import judge_training, second_tier
-from ablate.analysis.words.training import describe_failure
 
 ARM = TrainingVerdict(side="arm", subject="full", verdict="not tested")
 PASSES = WindowRow(
@@ -124,19 +123,6 @@ def test_the_worst_part_of_tier_2_decides() -> None:
 def test_a_timed_trial_that_became_infinite_is_different() -> None:
     found = judge_training(ARM, [PASSES], [margin("equivalent")], lost="the loss is not finite at step 12")
     assert (found.verdict, found.tier, found.reason) == ("different", 2, "the loss is not finite at step 12")
-
-
-def test_failures_in_words() -> None:
-    lost = replace(FAILS, outcome="non-finite loss", quantity="loss", first_step=12, quantity_step=12)
-    assert describe_failure(lost) == "the loss of full is not finite at step 12 (window 20, block 0)"
-    side = replace(lost, side="optimization", subject="x", lost="full without x")
-    assert describe_failure(side) == "the loss of full without x is not finite at step 12 (window 20, block 0)"
-    masks = replace(lost, outcome="different dropout masks", quantity="mask", first_step=None, quantity_step=3)
-    assert describe_failure(masks) == "the dropout masks differ from step 3 on (window 20, block 0)"
-    short = replace(lost, outcome="different number of steps", first_step=30)
-    assert describe_failure(short) == "the number of steps differs from step 30 on (window 20, block 0)"
-    rate = replace(lost, outcome="different learning rate", quantity="lr", first_step=None, quantity_step=21)
-    assert describe_failure(rate) == "the learning rate differs from step 21 on (window 20, block 0)"
 
 
 def test_an_optimization_that_changes_more_than_it_declares_is_called_out() -> None:

@@ -125,7 +125,7 @@ def test_kill_minus_nine_of_a_worker_takes_its_trial_along_and_another_one_goes_
     child = int(log_lines(tmp_path)[-1][1])
     running = find_running(study, paths, cluster.address)
     assert running is not None
-    assert {slug: holder["parent"] for slug, holder in running.items()} == {trials[0].slug: first.pid}
+    assert {slug: owner.parent for slug, owner in running.items()} == {trials[0].slug: first.pid}
     os.kill(first.pid, signal.SIGKILL)
     first.wait()
     wait_until(lambda: not Path(f"/proc/{child}").exists())
