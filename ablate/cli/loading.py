@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from ablate.cli.terminal import REPORTS, RUNS, print_error
 from ablate.core.cell import Design, PlannedTrial
 from ablate.core.errors import UserError
 from ablate.core.study import Study
+from ablate.files.disk import explain_disk_errors
 from ablate.files.paths import StudyPaths
 from ablate.run.options import DEFAULTS, RunOptions
 
@@ -136,7 +139,16 @@ def check_folder(folder: Path, option: str) -> None:
     """
     there = next(place for place in (folder, *folder.parents) if os.path.lexists(place))
     try:
-        with tempfile.TemporaryDirectory(dir=there, prefix=".ablate-"):
+        with explain_disk_errors(choose=f" with {option}"), _named(there), tempfile.TemporaryDirectory(dir=there):
             return
     except OSError as error:
-        raise UserError(f"cannot write into {there}: {error.strerror}; choose another folder with {option}") from error
+        raise UserError(f"cannot write {there}: {error.strerror}; choose another folder with {option}") from error
+
+
+@contextmanager
+def _named(place: Path) -> Iterator[None]:
+    """Name this place in an error of the system, instead of what was tried in it."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(place)) from error

@@ -3,11 +3,16 @@
 A trial is started as `python -m ablate.train trial REQUEST.json`. The child trains, writes `series.parquet` and then
 `record.json` into `record_folder`, and exits 0 even when the training failed in a way it could record. If it leaves no
 `record.json` (killed, timed out, crashed interpreter), the parent writes the record. `EXIT_DISK` is no trial's
-fault: the disk is full or closed, its last line says so, and the trial is trained again later.
+fault: the disk is full or closed, and the trial is trained again later.
 
 Progress comes back on `progress_fd`, one JSON object a line, written only outside the timed part:
+<<<<<<< HEAD
 `{"stage": "start" | "model" | "train" | "validate" | "audit" | "done", "epoch": int, "epochs": int,
 "epoch_s": float}`.
+=======
+`{"stage": "start" | "data" | "model" | "train" | "validate" | "audit" | "done", "epoch": int, "epochs": int,
+"epoch_s": float}`, or `{"stage": "disk", "disk_error": str}` before `EXIT_DISK`.
+>>>>>>> main
 """
 
 from __future__ import annotations

@@ -9,11 +9,16 @@ from pathlib import Path
 
 import torch
 
+<<<<<<< HEAD
 from ablate.core.errors import AblateError
 from ablate.core.record import Failure, Status, TrialRecord
+=======
+from ablate.core.errors import AblateError, DiskError
+from ablate.core.record import DataStamp, Failure, Status, TrialRecord
+>>>>>>> main
 from ablate.core.request import TrialRequest
 from ablate.core.study import Study
-from ablate.files.disk import find_disk_error
+from ablate.files.disk import explain_disk_errors, find_disk_error
 from ablate.files.stopwatch import Stopwatch
 from ablate.records.store import read_study, write_json, write_predictions, write_record, write_series
 from ablate.train.loop import summarize_times
@@ -28,10 +33,22 @@ from ablate.workloads.contract import Predicts
 
 
 def execute_trial(request: TrialRequest) -> TrialRecord:
-    """Train the requested cell and write its record and series; failures of the training are recorded, not raised."""
+    """Train the requested cell and write its record and series; failures of the training are recorded, not raised.
+
+    Raises:
+        DiskError: a disk is full or closed; the parent is told.
+    """
+    progress, folder = ProgressPipe(request.progress_fd), Path(request.record_folder)
+    try:
+        with explain_disk_errors(folder):
+            return _execute(request, progress, folder)
+    except DiskError as error:
+        progress.send("disk", disk_error=str(error))
+        raise
+
+
+def _execute(request: TrialRequest, progress: ProgressPipe, folder: Path) -> TrialRecord:
     study = read_study(Path(request.study_json))
-    progress = ProgressPipe(request.progress_fd)
-    folder = Path(request.record_folder)
     watch = Stopwatch()
     record = request.begin_record(study, watch.started_at)
     try:

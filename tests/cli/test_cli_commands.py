@@ -115,4 +115,7 @@ def test_a_report_needs_a_folder(command: str, ablate: Ablate, spec: Path, tmp_p
     (tmp_path / "taken").write_text("a file")
     code, out, err = ablate(command, spec, "--reports", "taken")
     assert (code, out) == (1, "")
-    assert err == f"cannot write into {tmp_path}/taken: Not a directory; choose another folder with --reports\n"
+    assert err == (
+        f"cannot write {tmp_path}/taken: Not a directory; choose another folder with --reports and run again, every "
+        "finished trial is kept\n"
+    )

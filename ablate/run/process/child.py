@@ -10,9 +10,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ablate.core.cell import PlannedTrial
 from ablate.core.errors import DiskError, LostLeaseError, TrialError
@@ -23,7 +24,7 @@ from ablate.files.paths import StudyPaths
 from ablate.files.stopwatch import Stopwatch
 from ablate.records.store import read_record, write_json, write_record
 from ablate.run.process.launch import REQUEST_NAME, Launch, OnEvent
-from ablate.run.process.missing_record import ChildEnd, explain_missing_record, read_tail
+from ablate.run.process.missing_record import ChildEnd, explain_missing_record
 from ablate.run.process.parent_death import die_with_parent
 from ablate.run.process.signals import stop_signals_wait
 
@@ -76,13 +77,8 @@ def run_child(study: Study, launch: Launch) -> TrialRecord:
     end = _execute(launch, folder, study.trial_timeout_s)
     record = read_record(folder) if (folder / "record.json").exists() else None
     if record is None and end.returncode == EXIT_DISK:
-        said = read_tail(folder / OUTPUT_NAME).strip().rpartition("\n")[2]
-        whole = said.startswith("cannot ") and said.endswith("is kept")  # it may not have fitted on the disk either
-        raise DiskError(
-            said
-            if whole
-            else f"cannot write {folder}: the disk is full; free some space and run again, every finished trial is kept"
-        )
+        full = f"cannot write {folder}: the disk is full; free some space and run again, every finished trial is kept"
+        raise DiskError(end.disk_error or full)
     if record is None or (end.timed_out and not record.completed):
         record = explain_missing_record(study, launch.request, end, folder / OUTPUT_NAME)
         write_record(folder, record)
@@ -93,6 +89,14 @@ def _execute(launch: Launch, folder: Path, timeout_s: float) -> ChildEnd:
     reading, writing = os.pipe()
     watch = Stopwatch()
     process = None
+    disk_errors: list[str] = []
+
+    def hear(event: Mapping[str, Any]) -> None:
+        if "disk_error" in event:
+            disk_errors.append(str(event["disk_error"]))
+        else:
+            launch.on_event(event)
+
     try:
         with stop_signals_wait():  # a signal must not come between the start and its being known here
             try:
@@ -100,7 +104,7 @@ def _execute(launch: Launch, folder: Path, timeout_s: float) -> ChildEnd:
             finally:
                 os.close(writing)
         launch.on_start(process.pid)
-        timed_out = not _follow(process, reading, launch, time.monotonic() + timeout_s)
+        timed_out = not _follow(process, reading, replace(launch, on_event=hear), time.monotonic() + timeout_s)
     finally:
         try:
             if process is not None:
@@ -108,7 +112,11 @@ def _execute(launch: Launch, folder: Path, timeout_s: float) -> ChildEnd:
         finally:
             os.close(reading)
     return ChildEnd(
-        returncode=process.returncode, timed_out=timed_out, started_at=watch.started_at, ended_at=watch.ended_at()
+        returncode=process.returncode,
+        timed_out=timed_out,
+        started_at=watch.started_at,
+        ended_at=watch.ended_at(),
+        disk_error=disk_errors[0] if disk_errors else None,
     )
 
 

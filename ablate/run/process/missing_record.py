@@ -18,12 +18,19 @@ MOST_BYTES = 64 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class ChildEnd:
-    """How a child ended: its return code (negative = signal), and whether the parent ended it for taking too long."""
+    """How a child ended.
+
+    Attributes:
+        returncode: Its return code (negative = signal).
+        timed_out: Whether the parent ended it for taking too long.
+        disk_error: What it said of a disk that was full or closed.
+    """
 
     returncode: int
     timed_out: bool
     started_at: str
     ended_at: str
+    disk_error: str | None = None
 
 
 def explain_missing_record(study: Study, request: TrialRequest, end: ChildEnd, output: Path) -> TrialRecord:

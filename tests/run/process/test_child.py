@@ -6,12 +6,14 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ablate.core.errors import DiskError
 from ablate.core.serialize import to_dict
 from ablate.core.study import Equivalence, ExplicitCell
 from ablate.records.store import read_records
@@ -146,3 +148,24 @@ def children_of(pid: int) -> list[int]:
 def ignores(pid: int, number: int) -> bool:
     line = next(x for x in Path(f"/proc/{pid}/status").read_text().splitlines() if x.startswith("SigIgn"))
     return bool(int(line.split()[1], 16) >> (number - 1) & 1)
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        ('{"stage": "disk", "disk_error": "no room on /data"}', r"^no room on /data$"),
+        ("", r"^cannot write .*/records/.*: the disk is full; free some space and run again"),
+    ],
+)
+def test_what_a_trial_says_of_its_disk_is_a_field(event: str, said: str, tmp_path: Path) -> None:
+    code = (
+        "import json, os, sys\n"
+        "if sys.argv[1] == 'prepare': sys.exit()\n"
+        f"os.write(json.load(open(sys.argv[2]))['progress_fd'], {(event + chr(10)).encode()!r})\n"
+        "print('cannot be what is read: every finished trial is kept')\n"
+        "sys.exit(74)\n"
+    )
+    study, design, paths = make_run(tmp_path, blocks=1)
+    with pytest.raises(DiskError, match=said):
+        run_study(study, design, paths, SilentProgress(), command=(sys.executable, "-c", code))
+    assert list(read_records(paths.records)) == []
