@@ -6,13 +6,8 @@ A trial is started as `python -m ablate.train trial REQUEST.json`. The child tra
 fault: the disk is full or closed, and the trial is trained again later.
 
 Progress comes back on `progress_fd`, one JSON object a line, written only outside the timed part:
-<<<<<<< HEAD
 `{"stage": "start" | "model" | "train" | "validate" | "audit" | "done", "epoch": int, "epochs": int,
-"epoch_s": float}`.
-=======
-`{"stage": "start" | "data" | "model" | "train" | "validate" | "audit" | "done", "epoch": int, "epochs": int,
 "epoch_s": float}`, or `{"stage": "disk", "disk_error": str}` before `EXIT_DISK`.
->>>>>>> main
 """
 
 from __future__ import annotations

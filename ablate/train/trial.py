@@ -9,13 +9,8 @@ from pathlib import Path
 
 import torch
 
-<<<<<<< HEAD
-from ablate.core.errors import AblateError
-from ablate.core.record import Failure, Status, TrialRecord
-=======
 from ablate.core.errors import AblateError, DiskError
-from ablate.core.record import DataStamp, Failure, Status, TrialRecord
->>>>>>> main
+from ablate.core.record import Failure, Status, TrialRecord
 from ablate.core.request import TrialRequest
 from ablate.core.study import Study
 from ablate.files.disk import explain_disk_errors, find_disk_error
