@@ -27,18 +27,8 @@ from ablate.design.recipes import compose_cell, find_appliers, for_parity
 from ablate.design.trials import resolve_windows
 from ablate.plugins.catalog import make_catalog
 from ablate.spec.reader import read_study
-from ablate.train.parity.runs import (
-    ARM,
-    EAGER,
-    ULP,
-    ParityRuns,
-    Row,
-    Span,
-    make_spans,
-    masks_of,
-    train_arm,
-    train_reference,
-)
+from ablate.train.parity.runs import ARM, EAGER, ULP, ParityRuns, make_spans, masks_of, train_arm, train_reference
+from ablate.train.parity.steps import Row, Span
 from ablate.train.session import Session, apply_settings, open_session
 from benchmarks.equivalence import planted, reassociated
 

@@ -9,49 +9,20 @@ window from eager's checkpoint. The steps are those of `TrainingModule`, so what
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
-
-import numpy as np
-import torch
+from typing import Any
 
 from ablate.core.errors import TrialError
 from ablate.core.record import ParityWindow
 from ablate.records.store import PARITY_COLUMNS
-from ablate.train.parity.checkpoint import Checkpoint, nudge_weights, restore_checkpoint, take_checkpoint
-from ablate.train.parity.dropout_masks import MaskRecorder, checksum_tensors, describe_difference, join_checksums
+from ablate.train.parity.checkpoint import Checkpoint, take_checkpoint
+from ablate.train.parity.steps import Masks, Row, Span, StepTrainer
 from ablate.train.session import Session
 from ablate.train.stream import hash_checksums
-from ablate.workloads.contract import Forward, Predictions, checksum
+from ablate.workloads.contract import Predictions
 
 EAGER, REPEAT, ULP, ARM = "eager", "repeat", "ulp", "arm"
-Masks = Literal["aligned", "not aligned", "no dropout"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Span:
-    """A window: its first step and how many steps it trains."""
-
-    start: int
-    num_steps: int
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(range(self.start, self.start + self.num_steps))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """One step of one run of one window; the columns of `parity.parquet`."""
-
-    run: str
-    window: int
-    step: int
-    loss: float
-    grad_norm: float
-    lr: float
-    weights: int
-    mask: int
 
 
 @dataclass(kw_only=True)
@@ -79,6 +50,12 @@ class ParityRuns:
     def predicted(self) -> dict[str, list[Any]]:
         """Columns of `predictions.parquet`."""
         return predictions_columns(self.predictions)
+
+    def predict(self, session: Session, run: str) -> None:
+        """Add a run's predictions of the validation split, as a timed trial makes them at its end."""
+        predictions = session.predict()
+        if predictions is not None:
+            self.predictions[run] = predictions
 
     def first_bad(self, run: str) -> Row | None:
         """The first step of a run whose loss is not finite."""
@@ -110,7 +87,7 @@ def train_reference(
     Raises:
         TrialError: the loss was not finite before the first window.
     """
-    runs, trainer = ParityRuns(deterministic=True), _Trainer(session, seed)
+    runs, trainer = ParityRuns(deterministic=True), StepTrainer(session, seed)
     trajectory: dict[int, Row] = {}
     checksums: dict[int, int] = {}
     for step in range(max(span.start + span.num_steps for span in spans)):
@@ -121,7 +98,7 @@ def train_reference(
         if not math.isfinite(trajectory[step].loss):
             break
         if step == spans[0].start + spans[0].num_steps - 1:
-            trainer.predict(runs, EAGER)
+            runs.predict(session, EAGER)
     for span in spans:
         steps = [step for step in span if step in trajectory]
         if not steps:
@@ -137,7 +114,7 @@ def train_reference(
                 runs.deterministic = runs.deterministic and are_bitwise_equal(trained, eager)
             runs.rows += trained
             if span is spans[0] and math.isfinite(trained[-1].loss):
-                trainer.predict(runs, run)
+                runs.predict(session, run)
     if not runs.windows:
         raise TrialError(f"eager's loss is {trajectory[step].loss} at step {step}, before the first window")
     return runs
@@ -162,7 +139,7 @@ def train_arm(
         eager_masks: Checksums of eager's masks by window and step.
         seed: Seed of the block.
     """
-    runs, trainer = ParityRuns(), _Trainer(session, seed)
+    runs, trainer = ParityRuns(), StepTrainer(session, seed)
     for span in spans:
         checkpoint = checkpoint_before(span.start)
         trainer.restart(checkpoint)
@@ -172,7 +149,7 @@ def train_arm(
             trainer.restart(checkpoint)  # looking moved the running statistics of the batch norms
         rows, checksums = trainer.train_span(span, ARM)
         if span is spans[0] and math.isfinite(rows[-1].loss):
-            trainer.predict(runs, ARM)
+            runs.predict(session, ARM)
         other = next((row.step for row in rows if row.mask != eager_masks.get((span.start, row.step), row.mask)), None)
         if seen is not None and seen[0] == "aligned" and other is not None:
             seen = trainer.compare_masks(other)
@@ -206,103 +183,7 @@ def predictions_columns(predictions: Mapping[str, Predictions]) -> dict[str, lis
     return columns
 
 
-def step_seed(seed: int, step: int) -> int:
-    """What torch's generators are seeded with before a step, so that masks are the same wherever a window restarts."""
-    return int(np.random.SeedSequence([seed, step]).generate_state(1, np.uint64)[0] >> np.uint64(1))
-
-
-class _Trainer:
-    """Trains single steps of a session as a parity trial needs them."""
-
-    def __init__(self, session: Session, seed: int) -> None:
-        self._session, self._seed = session, seed
-        self.model = session.workload.model
-        self._parameters = list(self.model.parameters())
-        self.model.train()
-
-    def restart(self, checkpoint: Checkpoint) -> None:
-        """Put weights, optimizer state and schedule where eager was."""
-        restore_checkpoint(checkpoint, self.model, self._session.stepper.optimizer)
-        self._session.stepper.restart(checkpoint.step)
-
-    def nudge(self, start: int, number: int) -> None:
-        """Perturb the weights, differently in every block, window and rerun."""
-        entropy = np.random.SeedSequence([self._seed, start, number]).generate_state(1, np.uint64)[0]
-        nudge_weights(self.model, torch.Generator().manual_seed(int(entropy >> np.uint64(1))))
-
-    def train_step(self, step: int, run: str = "", window: int = 0) -> tuple[Row, int]:
-        """Train one step; returns what is recorded of it and the checksum of its batch."""
-        session = self._session
-        host_batch = session.dataset[step]
-        batch = session.module.transfer_batch_to_device(host_batch, session.device, 0)
-        lr = float(session.stepper.learning_rate())
-        torch.manual_seed(step_seed(self._seed, step))
-        with MaskRecorder() as recorder:
-            loss = session.module.compute_loss(batch)
-        session.module.differentiate(loss, batch, step)
-        grad_norm = self._gradient_norm()
-        session.module.update(batch, step)
-        row = Row(
-            run=run,
-            window=window,
-            step=step,
-            loss=float(loss.detach()),
-            grad_norm=grad_norm,
-            lr=lr,
-            weights=checksum_tensors(self.model.state_dict().values()),
-            mask=join_checksums(recorder.checksums),
-        )
-        return row, checksum(session.workload, host_batch)
-
-    def train_span(self, span: Span, run: str) -> tuple[list[Row], list[int]]:
-        """Train a window; it ends early at a loss that is not finite."""
-        rows, checksums = [], []
-        for step in span:
-            row, checksum = self.train_step(step, run, span.start)
-            rows.append(row)
-            checksums.append(checksum)
-            if not math.isfinite(row.loss):
-                break
-        return rows, checksums
-
-    def compare_masks(self, step: int) -> tuple[Masks, str]:
-        """Whether the compiled forward draws the masks of the same module uncompiled: the mechanism, not the outcome.
-
-        A change that draws no mask, or always the same, does so in both: its masks are aligned, and its recorded series
-        departs from eager's.
-        """
-        session = self._session
-        plain = self._draw(self.model, step)
-        without = not plain and not session.parts.drops
-        if session.recipe.forward_mode == "reduce-overhead" and session.device.type == "cuda":
-            hidden = "a replayed CUDA Graph draws its masks where they cannot be seen"
-            return ("no dropout", "") if without else ("not aligned", hidden)
-        forward: Forward = session.module.forward_function
-        problem = describe_difference(self._draw(forward, step), plain)
-        if problem:
-            return "not aligned", f"{problem}, at step {step}"
-        return ("no dropout" if without else "aligned"), ""
-
-    def predict(self, runs: ParityRuns, run: str) -> None:
-        """Add a run's predictions of the validation split, as a timed trial makes them at its end."""
-        predictions = self._session.predict()
-        if predictions is not None:
-            runs.predictions[run] = predictions
-
-    def _draw(self, forward: Forward, step: int) -> list[int]:
-        session = self._session
-        batch = session.module.transfer_batch_to_device(session.dataset[step], session.device, 0)
-        torch.manual_seed(step_seed(self._seed, step))
-        with MaskRecorder() as recorder:
-            session.parts.loss(forward, batch)
-        return recorder.checksums
-
-    def _gradient_norm(self) -> float:
-        squares = [p.grad.detach().double().square().sum() for p in self._parameters if p.grad is not None]
-        return float(torch.stack(squares).sum().sqrt())
-
-
-def _rerun(trainer: _Trainer, checkpoint: Checkpoint, span: Span, run: str, number: int) -> list[Row]:
+def _rerun(trainer: StepTrainer, checkpoint: Checkpoint, span: Span, run: str, number: int) -> list[Row]:
     """Train a window again from eager's checkpoint: number 0 as it is, others from perturbed weights."""
     trainer.restart(checkpoint)
     if number:

@@ -6,7 +6,8 @@ import pytest
 
 from ablate.core.recipe import Recipe
 from ablate.plugins.registry import apply_of
-from ablate.train.parity.runs import EAGER, ParityRuns, Span, masks_of, train_arm, train_reference
+from ablate.train.parity.runs import EAGER, ParityRuns, masks_of, train_arm, train_reference
+from ablate.train.parity.steps import Span
 from ablate.train.session import open_session
 from benchmarks.equivalence import planted, reassociated
 from benchmarks.equivalence.trained import BUGS, CPU, FIRST_STEP, CachedBatches, Finding, judge, with_batches

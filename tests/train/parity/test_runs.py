@@ -15,16 +15,8 @@ from ablate.core.recipe import Recipe
 from ablate.core.study import Training
 from ablate.train.observe.environment import describe_precision
 from ablate.train.parity.checkpoint import read_checkpoint, restore_checkpoint, take_checkpoint, write_checkpoint
-from ablate.train.parity.runs import (
-    ParityRuns,
-    Span,
-    are_bitwise_equal,
-    make_spans,
-    masks_of,
-    step_seed,
-    train_arm,
-    train_reference,
-)
+from ablate.train.parity.runs import ParityRuns, are_bitwise_equal, make_spans, masks_of, train_arm, train_reference
+from ablate.train.parity.steps import Span, step_seed
 from ablate.train.parts import Parts
 from ablate.train.session import Session, open_session
 from real_parts import WORKLOADS, stepper_of, tiny_study
