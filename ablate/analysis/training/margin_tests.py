@@ -43,6 +43,9 @@ class Subject:
     weights: Weights
 
 
+TINY = 1e-12
+
+
 def optimization_weights(lattice: Lattice, name: str) -> Weights:
     """Weights of the mean of the cells with an optimization on minus the mean of those with it off.
 
@@ -57,13 +60,14 @@ def optimization_weights(lattice: Lattice, name: str) -> Weights:
         used = list(lattice.compiled) if lattice.is_complete else half  # naive comes on top of a half: unbalanced
         on = [lattice.compiled[subset] for subset in used if name in subset]
         off = [lattice.compiled[subset] for subset in used if name not in subset]
-        return {key: 1.0 / len(on) for key in on} | {key: -1.0 / len(off) for key in off}
-    pairs = [
-        (lattice.compiled[subset | {name}], lattice.compiled[subset])
-        for subset in subsets_of(lattice.acting)
-        if name not in subset and subset in lattice.compiled and subset | {name} in lattice.compiled
-    ]
-    return {key: sign / len(pairs) for pair in pairs for key, sign in zip(pair, (1.0, -1.0), strict=True)}
+    else:
+        alone = [s for s in subsets_of(lattice.acting) if name not in s and {s, s | {name}} <= lattice.compiled.keys()]
+        on, off = [lattice.compiled[s | {name}] for s in alone], [lattice.compiled[s] for s in alone]
+    weights: dict[str, float] = {}
+    for keys, sign in ((on, 1.0), (off, -1.0)):
+        for key in keys:  # of cells that are aliases the weights add up
+            weights[key] = weights.get(key, 0.0) + sign / len(keys)
+    return {key: weight for key, weight in weights.items() if abs(weight) > TINY}
 
 
 def margin_rows(study: Study, trials: WorkloadTrials, losses: Losses, subjects: Iterable[Subject]) -> list[MarginRow]:

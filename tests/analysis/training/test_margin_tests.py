@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ablate.analysis.training.margin_tests import optimization_weights
-from ablate.core.study import Study
+from ablate.core.study import Factor, Study
 from ablate.design.cells import make_design
 from ablate.design.lattice import Lattice
+from ablate.optimizations.beyond import compile_forward
 from benchmarks.equivalence.simulated import factorial_differences, full_lattice, run_simulated
 from builders import make_factors, make_study
 
@@ -62,3 +63,18 @@ def test_error_rates_of_tier_2_hold_in_the_quick_form() -> None:
     rows = run_simulated(True)
     assert [row for row in rows if row.ok is False] == []
     assert sum(row.ok is True for row in rows) == 10
+
+
+def test_weights_of_aliased_cells_add_up() -> None:
+    """Without compiling `dynamic_shapes` does nothing: that pair is one cell, and only the compiled pair is left."""
+    compiling = Factor(info=compile_forward.INFO, off_means="today", off="eager", on="compiled")
+    study = make_study(factors=(compiling, *make_factors(["dynamic_shapes"])), blocks=1)
+    lattice = Lattice.of(study, make_design(study))
+    compiled = "compiled[compile=compiled,dynamic_shapes="
+    assert optimization_weights(lattice, "dynamic_shapes") == {
+        f"{compiled}dynamic]": 0.5,
+        f"{compiled}automatic]": -0.5,
+    }
+    assert optimization_weights(lattice, "compile") == {
+        f"{compiled}dynamic]": 0.5, f"{compiled}automatic]": 0.5, "eager[]": -1.0
+    }  # fmt: skip
