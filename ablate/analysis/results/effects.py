@@ -151,4 +151,3 @@ class ClaimVerdict:
     high: float
     verdict: ClaimWord
     place: str
-    sentence: str
