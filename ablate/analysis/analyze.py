@@ -163,8 +163,8 @@ def _left_out(trials: WorkloadTrials) -> list[Finding]:
     found = [Finding(kind="refused", text=SHARED)] if "shared" in states.values() else []
     for block in (block for block, state in states.items() if state == "unlike"):
         counts = ", ".join(f"{state}: {number}" for state, number in sorted(cache_counts(trials, block).items()))
-        text = f"block {block} is left out of the horizon, its compiled trials had unlike compile caches ({counts})"
-        found.append(Finding(kind="left out", text=text))
+        text = f"block {block} is omitted from the horizon, its compiled trials had unlike compile caches ({counts})"
+        found.append(Finding(kind="omitted", text=text))
     return found
 
 

@@ -38,7 +38,7 @@ class Difference:
         ratio: Second over first.
         interval, simultaneous: 95 % intervals of the ratio, alone and together with the others of its kind.
         grade: That of the study with fewer blocks.
-        differs: Five blocks or more in both, and the simultaneous interval leaves out 1.
+        differs: Five blocks or more in both, and the simultaneous interval excludes 1.
         why: Why there is no ratio, naming the study.
     """
 

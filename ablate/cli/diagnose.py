@@ -56,7 +56,7 @@ def diagnose(
 ) -> None:
     """Show what keeps a workload from training fast: breaks, recompiles, syncs, and what each optimization changes.
 
-    Every setting trains a few untimed steps in a process of its own. Nothing is recorded.
+    Every setting trains a few steps in a process of its own. Nothing is timed or recorded.
     """
     from ablate.run.process.diagnosis import diagnose as diagnose_workload
 

@@ -79,7 +79,7 @@ def margin_lines(planned: Plan) -> list[str]:
         return []
     return [
         f"margins: {count(planned.under_other_margins, 'trial')} ended before the spec stated these margins; what "
-        "they decide is called after the fact"
+        "they decide is called post hoc"
     ]
 
 

@@ -34,7 +34,7 @@ TrackingUri = Annotated[
 ]
 DeviceWish = Annotated[
     str | None,
-    typer.Option("--device", help="auto, cpu, cuda, cuda:<n> or a GPU's UUID; left out, the first without a worker."),
+    typer.Option("--device", help="auto, cpu, cuda, cuda:<n> or a GPU's UUID; if omitted, the first without a worker."),
 ]
 RestartBlocks = Annotated[
     bool, typer.Option("--restart-blocks", help="Train unfinished blocks anew that were begun in another environment.")

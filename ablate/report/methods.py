@@ -52,7 +52,7 @@ def methods(results: Results) -> list[dict[str, str]]:
         "Training, whole": "Timed trials, paired over blocks: difference of the final loss (mean of the last of 20 "
         "bins of steps), of every bin, and of the validation metric (one-sided: not worse). Equivalent: the 90 % "
         "block-t interval lies inside the margin of the spec (two one-sided tests at 5 %; the curve: in every bin). "
-        "Different: the 95 % interval leaves out 0 (the curve: for all bins together). Both: different within margin. "
+        "Different: the 95 % interval excludes 0 (the curve: for all bins together). Both: different within margin. "
         "Neither: inconclusive. An optimization is half of the cells against the other half. A window that fails "
         "overrides this; fewer than five blocks claim nothing.",
         "Sensitivity": "Satterthwaite takes the trials of a block as independent; the cluster bootstrap resamples "

@@ -1,4 +1,4 @@
-"""Results of a workload -> what its numbers lack: those that no cell identifies, and the blocks left out of others."""
+"""Results of a workload -> what its numbers lack: those that no cell identifies, and the blocks omitted from others."""
 
 from __future__ import annotations
 

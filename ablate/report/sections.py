@@ -8,6 +8,7 @@ from typing import Any
 from ablate.analysis.results.effects import Response
 from ablate.analysis.results.speed import ArmSummary, EvidenceVerdict, Speed
 from ablate.analysis.results.study import WorkloadResults
+from ablate.analysis.words.evidence import evidence_reason
 from ablate.analysis.words.speed import RESPONSE_NAMES, saved_compilations
 from ablate.core.contrast import ContrastKind
 from ablate.core.evidence import COUNTERS, counter_of
@@ -175,7 +176,7 @@ def _evidence(speed: Speed) -> Table | None:
     for verdict in speed.evidence:
         greyed = verdict.verdict in UNCLAIMED
         unmeasured = verdict.verdict in ("inert", "not measured")
-        why = verdict.reason if unmeasured else verdict.emulation
+        why = evidence_reason(verdict) if unmeasured else verdict.emulation
         if verdict.jointly:
             why = "; ".join(filter(None, [why, "naive against full: the others are switched too"]))
         first = [cell(verdict.optimization, why, "grey" if greyed else "strong"), _verdict_cell(verdict, small=False)]
@@ -224,5 +225,5 @@ def _compilation_row(arm: ArmSummary, shown: Sequence[str], cold: bool, warm: bo
 def _verdict_cell(verdict: EvidenceVerdict | None, *, small: bool = True) -> TableCell:
     if verdict is None:
         return EMPTY
-    reason = verdict.reason if small and verdict.verdict in ("inert", "not measured") else ""
+    reason = evidence_reason(verdict) if small and verdict.verdict in ("inert", "not measured") else ""
     return cell(verdict.verdict, reason, TONES.get(verdict.verdict, "grey"))

@@ -106,7 +106,7 @@ def _margin_row(row: MarginRow) -> list[TableCell]:
     interval = ""
     if row.interval_90 is not None:
         interval = f"90 %: {row.interval_90[0]:+.3g} to {row.interval_90[1]:+.3g}"
-    stated = {"never": "", "before the trials": "stated before the trials", "after the fact": "stated after the fact"}
+    stated = {"never": "", "before the trials": "stated before the trials", "post hoc": "stated post hoc"}
     blocks = f"{row.num_blocks} block{'s' if row.num_blocks != 1 else ''}"
     return [
         cell(row.subject, row.side, "strong"),

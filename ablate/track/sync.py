@@ -258,7 +258,7 @@ def _read_ended(folders: Sequence[Path]) -> tuple[list[Ended], list[str]]:
 
 
 def _report_files(folder: Path) -> list[tuple[Path, str | None]]:
-    """Files of the report and where they go below `report/` in MLflow; hidden (half-written) ones are left out."""
+    """Files of the report and where they go below `report/` in MLflow; hidden (half-written) ones are omitted."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
     return [(path, str(Path("report") / path.parent.relative_to(folder))) for path in files]
 

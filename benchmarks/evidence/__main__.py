@@ -22,6 +22,7 @@ from pathlib import Path
 from ablate.analysis.analyze import analyze
 from ablate.analysis.results.speed import EvidenceVerdict
 from ablate.analysis.results.study import Results
+from ablate.analysis.words.evidence import evidence_reason
 from ablate.core.optimization import OffMeans
 from ablate.core.record import TrialRecord
 from ablate.core.study import Study
@@ -151,7 +152,7 @@ def print_line(
     factor = next(f for f in results.study.factors if f.name == name)
     label = f"{name:<16}{factor.off + ('*' if factor.emulation else ''):<20}{verdict.verdict:<12}"
     if verdict.verdict == "inert":
-        print(f"{label}{verdict.reason}")
+        print(f"{label}{evidence_reason(verdict)}")
         return name == "no_cuda_graphs"
     (off, off_folder), (on, on_folder) = records[f"without-{name}"], records["full"]
     losses = [read_series(folder).loss for folder in (off_folder, on_folder)]

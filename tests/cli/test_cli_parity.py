@@ -83,7 +83,7 @@ def test_a_margin_stated_after_trials_is_called_that(ablate: Ablate, spec: Path,
     stated = "equivalence: {parity: off, margin: {hm/user-churn: 0.1}}"
     spec.write_text(spec.read_text().replace("equivalence: default", stated))
     assert ablate("run", spec, "--no-report")[0] == 0
-    sentence = "margins: 3 trials ended before the spec stated these margins; what they decide is called after the fact"
+    sentence = "margins: 3 trials ended before the spec stated these margins; what they decide is called post hoc"
     assert sentence not in ablate("plan", spec)[1]
     spec.write_text(spec.read_text().replace("0.1}", "0.2}"))
     assert sentence in ablate("plan", spec)[1]

@@ -9,6 +9,7 @@ import pytest
 
 from ablate.analysis.analyze import analyze
 from ablate.analysis.speed.evidence import flags
+from ablate.analysis.words.evidence import evidence_reason
 from ablate.core.recipe import Recipe
 from ablate.core.study import ExplicitCell, Factor, Study
 from ablate.design.cells import make_design
@@ -58,7 +59,7 @@ def test_an_optimization_that_does_nothing_is_vacuous_and_never_claimed(tmp_path
     results = analyze(train(tmp_path, study))
     verdicts = {v.optimization: v for v in results.evidence}
     assert verdicts["placebo"].verdict == "vacuous"
-    assert "compiles.forward is" in verdicts["placebo"].reason
+    assert "compiles.forward is" in evidence_reason(verdicts["placebo"])
     assert verdicts["tensor_lr"].verdict == "bites"  # the same evidence does show what does something
     assert not any(effect.claimed for effect in results.effects if effect.subject == "placebo")
 

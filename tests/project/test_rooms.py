@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TREES = ("ablate", "tests", "benchmarks")
-MOST_ENTRIES = 12
+MOST_ENTRIES, MOST_LINES = 12, 300
 ACROSS = ("project", "faults", "endtoend")  # tests of the whole
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -28,6 +28,12 @@ def rooms() -> Iterator[tuple[Path, int]]:
 def test_no_room_is_too_full():
     found = {str(room): number for room, number in rooms() if number > MOST_ENTRIES}
     assert {room: number for room, number in found.items() if room not in ("ablate", "tests")} == {}
+
+
+@pytest.mark.parametrize("tree", ["ablate", "benchmarks"])
+def test_no_file_of_code_is_too_long(tree):
+    lines = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in (ROOT / tree).rglob("*.py")}
+    assert {str(path.relative_to(ROOT)): number for path, number in lines.items() if number > MOST_LINES} == {}
 
 
 def test_tests_lie_where_their_subject_lies():

@@ -109,9 +109,9 @@ def test_margins_are_printed_with_when_they_were_stated(tmp_path: Path) -> None:
     cells = next(r for r in stated["margins"]["rows"] if r[0]["main"] == "full")
     assert cells[3] == {"main": "±0.001", "small": "stated before the trials", "tone": ""}
     assert cells[4]["main"] == "different within margin"
-    late = section(results_of(tmp_path / "b", study))
+    late = section(results_of(tmp_path / "b", study, simulation={"change": with_margins()}))
     cells = next(r for r in late["margins"]["rows"] if r[0]["main"] == "full")
-    assert cells[3]["small"] == "stated after the fact"
+    assert cells[3]["small"] == "stated post hoc"
     none = section(results_of(tmp_path / "c", study_of(blocks=5, equivalence=Equivalence(parity="off"))))
     assert any("run `ablate margins SPEC`" in line for line in none["open"])
 

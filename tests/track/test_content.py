@@ -71,7 +71,7 @@ def test_series_times_add_up_the_recorded_steps(on_disk):
     assert epochs == [(2, 3.5), (5, 1.5)]
 
 
-def test_non_finite_values_are_left_out_and_named(on_disk):
+def test_non_finite_values_are_omitted_and_named(on_disk):
     trial = planned(on_disk, "full")
     folder = on_disk.write_trial(trial, status="non-finite", final_loss=float("nan"))
     series = read_series(folder)

@@ -24,7 +24,7 @@ MOVING = {"gpu.sm_clock_mhz": "SM clocks", "gpu.memory_clock_mhz": "memory clock
 
 
 def machine_findings(trials: WorkloadTrials) -> list[Finding]:
-    """Say what disturbed the timed trials of a workload, and what to do; nothing is left out because of it."""
+    """Say what disturbed the timed trials of a workload, and what to do; nothing is omitted because of it."""
     texts = [
         _named(trials, _foreign_load, "other processes kept up to {worst:.2g} CPUs busy during", "",
                "keep the machine quiet, or let more blocks average it out"),

@@ -29,10 +29,10 @@ class Effect:
         cause: What makes it inert, or the trials not comparable.
         lacks: The first cells that the design would need for it.
         num_more_lacking: How many further cells it lacks.
-        share: Part of the total, only where the total's interval (five blocks or more) leaves out 1.
+        share: Part of the total, only where the total's interval (five blocks or more) excludes 1.
         claimed: Five blocks or more, Holm below .05, and the evidence says that the switch bites.
         num_weights: How many effective keys carry weight.
-        dropped: Why blocks were left out, one sentence each.
+        dropped: Why blocks were omitted, one sentence each.
         assumes: What must hold for the number to be what its kind says; empty when the cells identify it.
     """
 
@@ -151,4 +151,3 @@ class ClaimVerdict:
     high: float
     verdict: ClaimWord
     place: str
-    sentence: str

@@ -80,9 +80,9 @@ class Stability:
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """Something that a reader must know: what was left out, refused or cannot be compared, and why."""
+    """Something that a reader must know: what was omitted, refused or cannot be compared, and why."""
 
-    kind: Literal["not comparable", "left out", "refused", "note"]
+    kind: Literal["not comparable", "omitted", "refused", "note"]
     text: str
 
 

@@ -21,6 +21,7 @@ from ablate.analysis.results.effects import (
 from ablate.core.contrast import ContrastKind
 
 EvidenceWord = Literal["bites", "vacuous", "inert", "structural", "not measured"]
+WhyNotMeasured = Literal["nothing declared", "no pair of cells", "no pair of trials"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,19 +77,27 @@ class ExpectationResult:
     off_mean: float | None = None
     on_mean: float | None = None
 
+    @property
+    def holds(self) -> bool:
+        """The counter moved as declared in at least half of the pairs, and more often than the other way."""
+        return 2 * self.num_as_expected >= self.num_pairs > 0 and self.num_as_expected > self.num_opposite
+
 
 @dataclass(frozen=True, kw_only=True)
 class EvidenceVerdict:
     """Whether an optimization did anything, by what it declared beforehand.
 
     Attributes:
+        why: Why nothing was measured; None where something was, or it is inert.
+        cause: What makes it inert.
         emulation: Label of its off level, where that is an emulation.
         jointly: The design has no two cells that differ only in it, so naive was compared with full.
     """
 
     optimization: str
     verdict: EvidenceWord
-    reason: str
+    why: WhyNotMeasured | None = None
+    cause: str = ""
     expectations: tuple[ExpectationResult, ...] = ()
     emulation: str = ""
     jointly: bool = False

@@ -12,6 +12,7 @@ from ablate.analysis.results.effects import Effect, Precision
 from ablate.analysis.results.speed import ArmSummary, EvidenceVerdict
 from ablate.analysis.results.study import Results, WorkloadResults
 from ablate.analysis.results.training import Deviation
+from ablate.analysis.words.evidence import evidence_reason
 from ablate.analysis.words.speed import why_not_reported
 from ablate.analysis.words.training import margin_note
 from ablate.core.serialize import to_dict
@@ -95,7 +96,7 @@ def _arm_row(arm: ArmSummary) -> dict[str, Any]:
 
 
 def _evidence_rows(verdict: EvidenceVerdict) -> list[dict[str, Any]]:
-    base = {"optimization": verdict.optimization, "verdict": verdict.verdict, "reason": verdict.reason}
+    base = {"optimization": verdict.optimization, "verdict": verdict.verdict, "reason": evidence_reason(verdict)}
     last = {"emulation": verdict.emulation}
     return [base | to_dict(result) | last for result in verdict.expectations] or [base | last]
 

@@ -124,7 +124,7 @@ class MarginRow:
         interval_95: Of a curve it holds for all bins together.
         stated: Whether the spec had the margin when every one of these trials ran.
         bin, num_bins: Which bin of a curve is shown, from 1, and of how many.
-        differs: The 95 % interval leaves out 0.
+        differs: The 95 % interval excludes 0.
         why: Why nothing is concluded, or only a pilot; None for a test with all it needs.
         detail: Both numbers of steps, or the settings by which the losses are rounded.
     """
@@ -137,7 +137,7 @@ class MarginRow:
     interval_90: tuple[float, float] | None = None
     interval_95: tuple[float, float] | None = None
     margin: float | None = None
-    stated: Literal["before the trials", "after the fact", "never"] = "never"
+    stated: Literal["before the trials", "post hoc", "never"] = "never"
     num_blocks: int = 0
     bin: int | None = None
     num_bins: int | None = None

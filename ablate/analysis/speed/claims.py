@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from ablate.analysis.results.effects import ClaimVerdict, ClaimWord, Effect
-from ablate.analysis.words.speed import format_factor, format_interval
 from ablate.core.study import Claim
 
 Reading = Literal["first reading", "second reading"]
@@ -21,30 +20,21 @@ def make_claims(claim: Claim | None, totals: Iterable[Effect]) -> list[ClaimVerd
     return [_verdict(total, reading, low, high) for total in totals for reading, (low, high) in _readings(claim)]
 
 
-def judge(effect: Effect, low: float, high: float) -> tuple[ClaimWord, str, str]:
-    """Compare a total with a claimed range of speed-up factors; returns verdict, place and a sentence."""
-    claimed = format_interval((low, high))
+def judge(effect: Effect, low: float, high: float) -> tuple[ClaimWord, str]:
+    """Compare a total with a claimed range of speed-up factors; returns verdict and place."""
     est = effect.estimate
     if est is None:
-        return "not measured", "", f"not measured, so nothing is said about the claimed {claimed}"
-    measured = format_factor(est.speedup)
+        return "not measured", ""
     place = _place(*(est.interval or (est.speedup, est.speedup)), low, high)
-    if est.interval is None:
-        return "pilot", place, f"pilot: one block, {measured}, {place} the claimed {claimed}; no claim"
-    measured += f" (95 % interval {format_interval(est.interval)})"
-    if est.grade == "pilot":
-        text = f"pilot: {len(est.blocks)} blocks, {measured}, {place} the claimed {claimed}; no claim"
-        return "pilot", place, text
+    if est.grade != "full":
+        return "pilot", place
     words: dict[str, ClaimWord] = {"inside": "supported", "overlapping": "undecided"}
-    word = words.get(place, "refuted")
-    return word, place, f"{word}: {measured} is {place} the claimed {claimed}"
+    return words.get(place, "refuted"), place
 
 
 def _verdict(total: Effect, reading: Reading, low: float, high: float) -> ClaimVerdict:
-    verdict, place, sentence = judge(total, low, high)
-    return ClaimVerdict(
-        response=total.response, reading=reading, low=low, high=high, verdict=verdict, place=place, sentence=sentence
-    )
+    verdict, place = judge(total, low, high)
+    return ClaimVerdict(response=total.response, reading=reading, low=low, high=high, verdict=verdict, place=place)
 
 
 def _place(low: float, high: float, claimed_low: float, claimed_high: float) -> str:

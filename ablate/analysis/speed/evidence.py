@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ablate.analysis.results.speed import EvidenceVerdict, EvidenceWord, ExpectationResult
+from ablate.analysis.results.speed import EvidenceVerdict, EvidenceWord, ExpectationResult, WhyNotMeasured
 from ablate.analysis.speed.recompilations import describe_sizes
 from ablate.analysis.trials.comparable import Trial, WorkloadTrials
 from ablate.analysis.trials.layout import Layout
@@ -96,44 +96,34 @@ def _verdict(
     if jointly:
         pairs = naive_and_full(design)
     results = tuple(_judge(e, pairs, trials) for e in factor.info.expectations)
-    word, reason = _word(study, factor, why_inert, pairs, results)
-    jointly = jointly and any(result.num_pairs for result in results)
-    if jointly:
-        reason += "; naive against full, where the other optimizations are switched too"
+    word, why = _word(study, factor, why_inert, pairs, results)
     return EvidenceVerdict(
         optimization=factor.name,
         emulation=factor.emulation or "",
         verdict=word,
-        reason=reason,
+        why=why,
+        cause=why_inert or "",
         expectations=results,
-        jointly=jointly,
+        jointly=jointly and any(result.num_pairs for result in results),
     )
 
 
 def _word(
     study: Study, factor: Factor, why_inert: str | None, pairs: tuple[Pair, ...], results: tuple[ExpectationResult, ...]
-) -> tuple[EvidenceWord, str]:
+) -> tuple[EvidenceWord, WhyNotMeasured | None]:
     if why_inert and not pairs:
-        return "inert", why_inert
+        return "inert", None
     if not factor.info.expectations:
-        return "not measured", "the optimization declares nothing that must differ"
+        return "not measured", "nothing declared"
     if not pairs:
-        return "not measured", "no two cells of this design differ only in it"
-    measured = [r for r in results if r.num_pairs]
-    if not measured:
-        names = ", ".join(r.counter for r in results)
-        return "not measured", f"no pair of completed trials has the counter {names}"
-    held = [r for r in measured if holds(r)]
+        return "not measured", "no pair of cells"
+    if not any(r.num_pairs for r in results):
+        return "not measured", "no pair of trials"
+    held = [r for r in results if r.holds]
     if not held:
-        return "vacuous", "; ".join(_unchanged(r) for r in measured)
-    if study.device == "cpu" and all(counter_of(r.counter).device_only for r in held):
-        return "structural", "; ".join(map(_changed, held)) + "; on a CPU no device can stall, so no speed is claimed"
-    return "bites", "; ".join(map(_changed, held))
-
-
-def holds(result: ExpectationResult) -> bool:
-    """The counter moved as declared in at least half of the pairs, and more often than the other way."""
-    return 2 * result.num_as_expected >= result.num_pairs > 0 and result.num_as_expected > result.num_opposite
+        return "vacuous", None
+    is_device_only = all(counter_of(r.counter).device_only for r in held)
+    return ("structural" if study.device == "cpu" and is_device_only else "bites"), None
 
 
 def _judge(expectation: Expectation, pairs: tuple[Pair, ...], trials: WorkloadTrials) -> ExpectationResult:
@@ -170,23 +160,6 @@ def _move(counter: str, off: float, on: float) -> int:
     """-1, 0 or 1: which way a counter moved; one that is a time must move by more than a tenth."""
     tolerance = NOISE_RATIO * abs(off) if counter_of(counter).noisy else 0.0
     return 0 if abs(on - off) <= tolerance else 1 if on > off else -1
-
-
-def _changed(result: ExpectationResult) -> str:
-    return (
-        f"{result.counter} {_number(result.off_mean)} off, {_number(result.on_mean)} on "
-        f"({result.num_as_expected} of {result.num_pairs} pairs as declared)"
-    )
-
-
-def _unchanged(result: ExpectationResult) -> str:
-    if not result.num_as_expected and not result.num_opposite:
-        return f"{result.counter} is {_number(result.off_mean)} off and on in all {result.num_pairs} pairs"
-    return _changed(result)
-
-
-def _number(value: float | None) -> str:
-    return "not measured" if value is None else f"{value:.4g}"
 
 
 def _acting_levels(designed: DesignedCell) -> dict[str, str]:

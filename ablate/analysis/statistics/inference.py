@@ -46,7 +46,7 @@ class Estimate:
 
     @property
     def excludes_one(self) -> bool:
-        """Whether the plain interval leaves out a speed-up of 1."""
+        """Whether the plain interval excludes a speed-up of 1."""
         return self.interval is not None and not self.interval[0] <= 1.0 <= self.interval[1]
 
 

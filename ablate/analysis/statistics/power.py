@@ -26,7 +26,7 @@ def half_width(sd: float, num_blocks: int, *, family: int = 1, level: float = LE
 
 
 def power_of(effect: float, sd: float, num_blocks: int, *, family: int = 1) -> float:
-    """Chance that the interval leaves out 0 when the effect is `log(1 + effect)`.
+    """Chance that the interval excludes 0 when the effect is `log(1 + effect)`.
 
     The noncentral t distribution, as a mean over the distribution of the estimated spread (`scipy.special.nctdtr` is
     wrong for large shifts).

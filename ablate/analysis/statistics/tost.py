@@ -4,7 +4,7 @@ Legend: B blocks, N bins of steps, T steps; `x` = any leading axes (studies, arm
 
 The rule, for a mean difference over blocks and its block-t intervals (Lakens 2017; Georges et al. 2007):
 
-| 90 % interval inside the margin | 95 % interval leaves out 0 | verdict |
+| 90 % interval inside the margin | 95 % interval excludes 0 | verdict |
 |---|---|---|
 | yes | no | equivalent |
 | yes | yes | different within margin |
@@ -12,7 +12,7 @@ The rule, for a mean difference over blocks and its block-t intervals (Lakens 20
 | no | no | inconclusive |
 
 The 90 % interval inside `+-margin` is the two one-sided tests at 5 % each (Schuirmann 1987). A curve is inside when
-every bin is (intersection-union: no adjustment), and leaves out 0 when a bin does at 95 % for all bins together
+every bin is (intersection-union: no adjustment), and excludes 0 when a bin does at 95 % for all bins together
 (Bonferroni).
 "Not significantly different" is never "equivalent".
 """
@@ -40,7 +40,7 @@ class MarginTest:
         mean: Mean difference over blocks.
         half_90, half_95: Half-widths of the two intervals.
         inside: The 90 % interval lies inside the margin.
-        differs: The 95 % interval leaves out 0.
+        differs: The 95 % interval excludes 0.
     """
 
     mean: Array

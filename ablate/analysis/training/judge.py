@@ -204,8 +204,8 @@ def _untested(
         yield f"Losses of timed trials (tier 2): {trials.not_comparable}."
     elif any(m.why == "no margin" and m.quantity != "validation metric" for m in margins):
         yield f"Losses of timed trials against a margin (tier 2): {NO_MARGIN}."
-    if any(m.stated == "after the fact" for m in margins):
-        yield "The margin was not in the spec when the trials ran: verdicts that rest on it are stated after the fact."
+    if any(m.stated == "post hoc" for m in margins):
+        yield "The margin was not in the spec when the trials ran: verdicts that rest on it are stated post hoc."
     if {m.num_blocks for m in margins} == {1}:
         yield "Losses of timed trials (tier 2): one block has no interval; more blocks are needed."
     if not agreement:

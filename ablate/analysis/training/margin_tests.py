@@ -152,9 +152,9 @@ def _blank(trials: WorkloadTrials, subject: Subject, blocks: list[int], margin: 
     )
 
 
-def _stated(records: list[TrialRecord], kind: str, margin: float) -> Literal["before the trials", "after the fact"]:
+def _stated(records: list[TrialRecord], kind: str, margin: float) -> Literal["before the trials", "post hoc"]:
     """Whether every trial ran under this margin."""
-    return "before the trials" if all(r.margins.get(kind) == margin for r in records) else "after the fact"
+    return "before the trials" if all(r.margins.get(kind) == margin for r in records) else "post hoc"
 
 
 def _judged(row: MarginRow, values_B: Array, test: Callable[[], MarginTest], place: int | None = None) -> MarginRow:

@@ -206,7 +206,7 @@ def _number(value: float) -> float | None:
 
 
 def _effective_key(study: Study, cell: Cell, inert: Collection[str]) -> str:
-    """Key of a cell that is not in the design, with everything left out that cannot act, as the design writes it."""
+    """Key of a cell that is not in the design, without what cannot act there, as the design writes it."""
     acts = {f.name for f in study.factors if study.inert_reason(f, cell.execution) is None}
     levels = {name: level for name, level in cell.levels.items() if name in acts and name not in inert}
     return Cell(execution=cell.execution, levels=levels).key

@@ -105,7 +105,7 @@ def select_trials(
         else:
             text = (
                 f"record {trial.folder.name} belongs to another version of this study "
-                f"({identity.study_hash}, not {study_hash}) and is left out"
+                f"({identity.study_hash}, not {study_hash}) and is omitted"
             )
             findings.setdefault(identity.workload, []).append(Finding(kind="not comparable", text=text))
     selected = tuple(

@@ -64,7 +64,7 @@ def describe_margins(margins: Sequence[MarginRow]) -> str:
     if row.interval_90 is not None:
         parts.append(f"90 % interval {row.interval_90[0]:+.3g} to {row.interval_90[1]:+.3g}")
     if row.margin is not None:
-        late = ", stated after the fact" if row.stated == "after the fact" else ""
+        late = ", stated post hoc" if row.stated == "post hoc" else ""
         parts.append(f"margin {row.margin:g}{late}")
     parts.append(margin_note(row) or f"{row.num_blocks} blocks")
     return ", ".join(parts)
@@ -103,7 +103,7 @@ def margin_gaps(margins: Sequence[MarginRow]) -> list[str]:
         if m.verdict == "inconclusive" and (reason := _why_margin(m) or _farthest(m)):
             reasons.setdefault(reason, []).append(m.quantity)
     found = [f"{', '.join(quantities)}: {reason}" for reason, quantities in reasons.items()]
-    found += [f"{m.quantity}: its margin was stated after the fact" for m in margins if m.stated == "after the fact"]
+    found += [f"{m.quantity}: its margin was stated post hoc" for m in margins if m.stated == "post hoc"]
     return found
 
 
@@ -116,7 +116,7 @@ def _why_margin(row: MarginRow) -> str:
         return ""
     words: Mapping[MarginWhy, str] = {
         "one block": "one block",
-        "no margin": NO_MARGIN + ("; the 95 % interval leaves out 0" if row.differs else ""),
+        "no margin": NO_MARGIN + ("; the 95 % interval excludes 0" if row.differs else ""),
         "pilot": f"pilot with {row.num_blocks} blocks, no claim",
         "steps differ": f"different number of steps ({row.detail})",
         "rounded differently": row.detail,

@@ -29,10 +29,7 @@ def total(speedups: list[float]) -> Effect:
     ],
 )
 def test_verdicts(speedups: list[float], verdict: str, place: str) -> None:
-    word, where, sentence = judge(total(speedups), 1.30, 1.35)
-    assert (word, where) == (verdict, place)
-    assert sentence.startswith(verdict)
-    assert ("no claim" in sentence) == (verdict == "pilot")
+    assert judge(total(speedups), 1.30, 1.35) == (verdict, place)
 
 
 def test_both_readings_are_answered() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ablate.analysis.results.speed import ExpectationResult
-from ablate.analysis.speed.evidence import flags, holds, pairs_of
+from ablate.analysis.speed.evidence import flags, pairs_of
 from ablate.core.evidence import CompileEvent, Evidence, LimitHit
 from ablate.core.study import ExplicitCell
 from ablate.design.cells import make_design
@@ -34,7 +34,7 @@ def test_an_expectation_holds_in_half_of_the_pairs(pairs: int, as_declared: int,
         counter="graph_breaks", direction="fewer", sentence="", num_pairs=pairs, num_as_expected=as_declared,
         num_opposite=opposite,
     )  # fmt: skip
-    assert holds(result) is expected
+    assert result.holds is expected
 
 
 def test_flags_name_the_step_where_the_compiler_was_left() -> None:

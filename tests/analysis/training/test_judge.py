@@ -268,12 +268,12 @@ def test_off_leaves_tier_2_and_says_what_was_not_tested(tmp_path: Path) -> None:
     assert any("parity trials are off in the spec" in text for text in results.training.untested)
 
 
-def test_a_margin_that_came_later_is_stated_after_the_fact(tmp_path: Path) -> None:
+def test_a_margin_that_came_later_is_stated_post_hoc(tmp_path: Path) -> None:
     margins = Equivalence(parity="off", margin={"hm/user-churn": 0.001})
     results = analyzed(tmp_path, study_of(blocks=5, equivalence=margins), simulation={"change": with_margins()})
-    assert {m.stated for m in results.training.margins if m.quantity == "final loss"} == {"after the fact"}
-    assert "stated after the fact" in verdict(results, "full").reason
-    assert any("stated after the fact" in text for text in results.training.untested)
+    assert {m.stated for m in results.training.margins if m.quantity == "final loss"} == {"post hoc"}
+    assert "stated post hoc" in verdict(results, "full").reason
+    assert any("stated post hoc" in text for text in results.training.untested)
 
 
 def test_no_margin_is_inconclusive_and_says_what_to_do(tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ def test_a_gradient_that_departs_alone_is_said() -> None:
     assert found.gaps == ("window 0, block 0: the gradient leaves its own envelope at step 4, the loss does not",)
 
 
-def test_a_margin_stated_after_the_fact_is_labeled() -> None:
-    found = judge_training(ARM, [], [margin("equivalent", stated="after the fact")])
-    assert "margin 0.01, stated after the fact" in found.reason
-    assert "final loss: its margin was stated after the fact" in found.gaps
+def test_a_margin_stated_post_hoc_is_labeled() -> None:
+    found = judge_training(ARM, [], [margin("equivalent", stated="post hoc")])
+    assert "margin 0.01, stated post hoc" in found.reason
+    assert "final loss: its margin was stated post hoc" in found.gaps

@@ -84,7 +84,7 @@ def test_environments_that_differ_are_not_pooled(tmp_path: Path) -> None:
     assert churn.speed.break_even and not sales.speed.break_even
 
 
-def test_records_of_another_version_are_left_out(tmp_path: Path) -> None:
+def test_records_of_another_version_are_omitted(tmp_path: Path) -> None:
     def change(record: TrialRecord, planned: PlannedTrial) -> TrialRecord:
         if planned.block == 0:
             return record

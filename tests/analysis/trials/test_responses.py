@@ -41,14 +41,14 @@ def test_cold_block_and_warm_blocks_are_two_responses(tmp_path: Path) -> None:
     assert total.estimate.effect == pytest.approx(math.log(80.4 / 120.4), abs=1e-12)
 
 
-def test_mixed_cache_states_leave_a_block_out_of_the_horizon(tmp_path: Path) -> None:
+def test_mixed_cache_states_omit_a_block_from_the_horizon(tmp_path: Path) -> None:
     def change(record: TrialRecord, planned: PlannedTrial) -> TrialRecord:
         retried = planned.block == 0 and planned.cell.name == "full"
         return replace(record, cache_state="warm") if retried else record
 
     results = results_of(tmp_path, make_study(blocks=2, factors=make_factors(THREE)), change=change)
     assert {e.response for e in results.speed.effects} == {"steady", "horizon_warm"}
-    assert any(f.kind == "left out" and f.text.startswith("block 0") for f in results.quality.findings)
+    assert any(f.kind == "omitted" and f.text.startswith("block 0") for f in results.quality.findings)
     assert steady(results, "total").estimate.blocks == (0, 1)
 
 

@@ -49,9 +49,10 @@ def test_a_wait_is_found_with_its_line():
 def test_a_batch_that_repeats_is_recorded_and_the_default_mode_records_nothing(monkeypatch):
     batch_of = BatchDataset.__getitem__
     monkeypatch.setattr(BatchDataset, "__getitem__", lambda self, index: batch_of(self, 0))  # a new size only warms up
-    off = no_cuda_graphs.INFO.off_level("guide")
-    assert train(no_cuda_graphs.apply(FREE, off)).counters["cudagraph_recordings"] > 0
-    assert train(no_cuda_graphs.apply(FREE, no_cuda_graphs.INFO.on)).counters["cudagraph_recordings"] == 0
+    info = no_cuda_graphs.INFO
+    off, on = (FREE.with_changes(info.levels[level].changes) for level in (info.off_level("guide"), info.on))
+    assert train(off).counters["cudagraph_recordings"] > 0
+    assert train(on).counters["cudagraph_recordings"] == 0
 
 
 def test_syncs_are_fewer_with_sync_free_on():
