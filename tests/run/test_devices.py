@@ -63,12 +63,16 @@ def test_without_nvml_the_device_is_the_cpu(monkeypatch: pytest.MonkeyPatch) -> 
 def test_sentences_for_whoever_waits(tmp_path: Path) -> None:
     alive = LockOwner.here(study="other", root=tmp_path / "other").training("t", 5)
     orphan = LockOwner(study="mine", root=str(tmp_path), trial="a/b0/c", child=7, parent=2**22 + 1)
-    assert describe_wait(LockOwner(), root=tmp_path, what="cpu") == "waiting for cpu: another ablate process uses it"
-    assert describe_wait(alive, root=tmp_path, what="cpu") == (
+    assert describe_wait(LockOwner(), root=tmp_path, device="cpu") == "waiting for cpu: another ablate process uses it"
+    assert describe_wait(alive, root=tmp_path, device="cpu") == (
         f"waiting for cpu: study other (pid {os.getpid()}) has it; taking turns"
     )
-    assert describe_wait(orphan, root=tmp_path, what="cpu") == (
+    assert describe_wait(orphan, root=tmp_path, device="cpu") == (
         "waiting for trial a/b0/c left by an earlier ablate run (pid 7)"
+    )
+    elsewhere = LockOwner(study="mine", root=str(tmp_path), trial="a/b0/c", parent=1, host="gpu-3", device="card")
+    assert describe_wait(elsewhere, root=tmp_path) == (
+        "no trial is free; other workers are still running some of these (pid 1 on gpu-3 (card))"
     )
 
 
