@@ -54,15 +54,7 @@ def make_run(folder: Path, **changes: Any) -> tuple[Study, Design, StudyPaths]:
 
 def make_record(trial: PlannedTrial, *, status: Status = "completed", attempt: int = 1) -> TrialRecord:
     times = Times(
-        epoch_s=(0.5,),
-        steady_s=0.25,
-        steady_epochs=(0,),
-        startup_s=0.0,
-        horizon_s=2.5,
-        horizon_epochs=10,
-        compile_s=0.0,
-        loader_wait_s=(0.0,),
-        first_step_s=0.1,
+        epoch_s=(0.5,), steady_epochs=(0,), horizon_epochs=10, compile_s=0.0, loader_wait_s=(0.0,), first_step_s=0.1
     )
     began = "2026-01-01T00:00:00+00:00"
     return replace(

@@ -105,13 +105,10 @@ def fail(record: TrialRecord, reason: str, status: Status = "failed") -> TrialRe
 def timed(record: TrialRecord, factor: float) -> TrialRecord:
     """The same trial with every time multiplied."""
     times = record.times
-    assert times is not None and times.steady_s and times.startup_s is not None and times.horizon_s
+    assert times is not None
     scaled = replace(
         times,
         epoch_s=tuple(factor * e for e in times.epoch_s),
-        steady_s=factor * times.steady_s,
-        startup_s=factor * times.startup_s,
-        horizon_s=factor * times.horizon_s,
         compile_s=factor * times.compile_s,
         loader_wait_s=tuple(factor * w for w in times.loader_wait_s),
         first_step_s=factor * times.first_step_s,
@@ -141,10 +138,7 @@ def _trial(study: Study, planned: PlannedTrial, effects: Mapping[str, float], no
     epochs = (steady + startup, *([steady] * (timing.epochs - 1)))
     times = Times(
         epoch_s=epochs,
-        steady_s=steady,
         steady_epochs=tuple(range(1, timing.epochs)),
-        startup_s=startup,
-        horizon_s=startup + timing.horizon_epochs * steady,
         horizon_epochs=timing.horizon_epochs,
         compile_s=compile_s,
         loader_wait_s=tuple([0.1 * BASE_EPOCH_S] * timing.epochs),
