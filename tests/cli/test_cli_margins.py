@@ -30,10 +30,9 @@ def twenty_seeds(spec: Path) -> list[Path]:
         sign = 1 if trial.block % 2 else -1
         losses = [9.0] * 38 + [0.5 + 0.1 * sign - 0.05, 0.5 + 0.1 * sign + 0.05]  # the last of 20 bins has two steps
         write_series(folder, {**dict.fromkeys(SERIES_COLUMNS, range(40)), "loss": losses})
-        record = make_record(trial)
+        record = make_record(trial, study=seeded.study)
         metric = Metric(name="auc", value=0.71 + 0.01 * sign, unit="0 to 1", higher_is_better=True, num_rows=9)
-        identity = replace(record.identity, study_hash=seeded.study.hash)
-        write_record(folder, replace(record, identity=identity, metric=metric))
+        write_record(folder, replace(record, metric=metric))
         folders.append(folder)
     return folders
 
