@@ -46,7 +46,6 @@ COUNTERS: Mapping[str, Counter] = {
     # of the step as the cell runs it, compiled code included; and of the same step with nothing compiled
     "syncs_per_step": Counter(title="syncs per step", unit="sync", of="per step", device_only=True),
     "eager_syncs_per_step": Counter(title="syncs per eager step", unit="sync", of="per eager step", device_only=True),
-    "encoded_rows": Counter(title="encoded rows", unit="encoded row", of="of the first batch"),
     # backward passes, which have no event, included
     "compile_s": Counter(title="seconds compiling", unit="s", of="in the compiler", noisy=True),
 }
