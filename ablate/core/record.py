@@ -16,7 +16,7 @@ from statistics import median
 from typing import Any, Literal
 
 from ablate.core.cell import PlannedTrial, Purpose
-from ablate.core.evidence import Evidence
+from ablate.core.evidence import Evidence, Machine
 from ablate.core.recipe import Recipe
 from ablate.core.serialize import to_dict
 from ablate.core.study import Study
@@ -153,6 +153,37 @@ class DataStamp:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Environment:
+    """The process and machine of a trial: versions, device, threads, every variable that steers torch.
+
+    None or empty = not recorded. `code` is the digest of the code that decides how a trial trains; the configs hold
+    the settings of torch that are not at their default; `workload` is what a workload adds, e.g. its sampler.
+    """
+
+    python: str | None = None
+    platform: str | None = None
+    processor: str | None = None
+    num_cpus: int | None = None
+    num_threads: int | None = None
+    device: str | None = None
+    device_name: str | None = None
+    device_memory_bytes: int | None = None
+    driver: str | None = None
+    cuda: str | None = None
+    rank: int | None = None
+    world_size: int | None = None
+    packages: Mapping[str, str] = field(default_factory=dict)
+    extensions: Mapping[str, str] = field(default_factory=dict)
+    git_commit: str | None = None
+    code: str | None = None
+    dynamo_config: Mapping[str, str] = field(default_factory=dict)
+    inductor_config: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    workload: Mapping[str, str] = field(default_factory=dict)
+    machine: Machine = field(default_factory=Machine)
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrialRecord:
     """Everything known about one trial. Series (per step) lie beside it in `series.parquet`:
     columns `step`, `epoch`, `loss`, `lr`, `step_s`, `loader_wait_s`. `emulations` labels the optimizations whose level
@@ -173,7 +204,7 @@ class TrialRecord:
     recipe: Mapping[str, Any] = field(default_factory=dict)
     expectations: Mapping[str, Any] = field(default_factory=dict)
     emulations: Mapping[str, str] = field(default_factory=dict)
-    environment: Mapping[str, Any] = field(default_factory=dict)
+    environment: Environment = field(default_factory=Environment)
     data: DataStamp | None = None
     times: Times | None = None
     metric: Metric | None = None

@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 
 from ablate.cli.loading import load_study
 from ablate.cli.margins import seeds_of
-from ablate.core.record import Metric
+from ablate.core.record import Environment, Metric
 from ablate.records.store import SERIES_COLUMNS, read_record, write_record, write_series
 from run_parts import make_record, read_log
 
@@ -76,7 +76,7 @@ def test_the_snippet_is_a_section_that_the_spec_takes(ablate: Ablate, spec: Path
 
 def test_seeds_of_two_environments_are_not_pooled(ablate: Ablate, spec: Path, twenty_seeds: list[Path]) -> None:
     for folder in twenty_seeds[:10]:
-        write_record(folder, replace(read_record(folder), environment={"packages": {"torch": "2.12.0"}}))
+        write_record(folder, replace(read_record(folder), environment=Environment(packages={"torch": "2.12.0"})))
     code, out, err = ablate("margins", spec)
     assert (code, out) == (1, "")
     assert "packages.torch: 2.12.0 (10 trials) against not recorded (10 trials); move" in err

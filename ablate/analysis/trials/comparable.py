@@ -9,7 +9,7 @@ from typing import Any
 
 from ablate.analysis.results.quality import Finding
 from ablate.core.cell import Design, PlannedTrial
-from ablate.core.record import Failure, TrialRecord
+from ablate.core.record import Environment, Failure, TrialRecord
 from ablate.core.study import Study
 from ablate.records.store import inspect_record
 
@@ -24,8 +24,7 @@ MATTERS = (
     "num_threads",
     "packages",
     "python",
-    "sampler",
-    "versions",
+    "workload",
     "world_size",
 )
 HARMLESS = ("packages.optuna",)
@@ -136,11 +135,10 @@ def select_trials(
     return selected, tuple(finding for others in findings.values() for finding in others)
 
 
-def what_matters(environment: Mapping[str, Any]) -> dict[str, str]:
+def what_matters(environment: Environment) -> dict[str, str]:
     """The parts of an environment that must be equal for trials to be pooled, flattened to text."""
-    return {
-        name: value for name, value in _flatten(environment) if name.split(".")[0] in MATTERS and name not in HARMLESS
-    }
+    found = {name: value for name in MATTERS if (value := getattr(environment, name)) is not None}
+    return {name: value for name, value in _flatten(found) if name not in HARMLESS}
 
 
 def _select(name: str, design: Design, trials: Sequence[Trial], findings: list[Finding]) -> WorkloadTrials:

@@ -74,7 +74,7 @@ def test_environments_that_differ_are_not_pooled(tmp_path: Path) -> None:
     def change(record: TrialRecord, planned: PlannedTrial) -> TrialRecord:
         threads = 4 if planned.workload == "hm/item-sales" and planned.block == 1 else 2
         variables = {"TORCHINDUCTOR_CACHE_DIR": planned.slug}
-        return replace(record, environment={**record.environment, "num_threads": threads, "variables": variables})
+        return replace(record, environment=replace(record.environment, num_threads=threads, variables=variables))
 
     study = make_study(design="cells", cells=ARMS, workloads=make_workloads("hm/user-churn", "hm/item-sales"))
     results = analyzed(tmp_path, study, change=change)
