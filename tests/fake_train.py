@@ -21,8 +21,9 @@ from typing import Literal
 
 from ablate.core.record import Failure, Metric, Parity, ParityWindow, Times, TrialRecord
 from ablate.core.request import TrialRequest
-from ablate.core.serialize import from_dict, to_dict
+from ablate.core.serialize import from_dict
 from ablate.core.study import Study
+from ablate.files.disk import file_digest
 
 
 def main() -> None:
@@ -76,7 +77,9 @@ def use_checkpoints(request: TrialRequest) -> None:
 
 def write_record(request: TrialRequest, started: str, behavior: str) -> None:
     partial = Path(request.record_folder, ".record.json")
-    partial.write_text(json.dumps(to_dict(make_record(request, started, behavior))))
+    series = partial.with_name("series.parquet")
+    files = {series.name: file_digest(series)} if series.exists() else {}
+    partial.write_text(json.dumps(make_record(request, started, behavior).seal(files)))
     partial.rename(partial.with_name("record.json"))
 
 
@@ -103,10 +106,7 @@ def make_record(request: TrialRequest, started: str, behavior: str) -> TrialReco
     study = from_dict(Study, json.loads(Path(request.study_json).read_text()))
     times = Times(
         epoch_s=(0.7, 0.5, 0.5),
-        steady_s=0.5,
         steady_epochs=(1, 2),
-        startup_s=0.2,
-        horizon_s=5.2,
         horizon_epochs=10,
         compile_s=0.1,
         loader_wait_s=(0.0, 0.0, 0.0),

@@ -17,25 +17,23 @@ from ablate.analysis.trials.comparable import Trial as Loaded
 from ablate.core.cell import Design, PlannedTrial
 from ablate.core.evidence import CompileEvent, Evidence
 from ablate.core.recipe import Recipe
-from ablate.core.record import DataStamp, Failure, Metric, Status, Times, TrialRecord
+from ablate.core.record import DataStamp, Environment, Failure, Metric, Status, Times, TrialRecord
 from ablate.core.study import Study
 from ablate.design.cells import make_design
 from ablate.files.paths import StudyPaths
 from ablate.records.store import write_json, write_record, write_series
 
 BASE_EPOCH_S = 8.0
-ENVIRONMENT: Mapping[str, Any] = {
-    "python": "3.11.0",
-    "platform": "Linux-simulated",
-    "packages": {"torch": "2.13.0", "torch-geometric": "2.8.1", "optuna": "5.0.0"},
-    "extensions": {},
-    "sampler": "native",
-    "world_size": 1,
-    "device": "cpu",
-    "device_name": "simulated CPU",
-    "num_threads": 2,
-    "git_commit": None,
-}
+ENVIRONMENT = Environment(
+    python="3.11.0",
+    platform="Linux-simulated",
+    packages={"torch": "2.13.0", "torch-geometric": "2.8.1", "optuna": "5.0.0"},
+    workload={"sampler": "native"},
+    world_size=1,
+    device="cpu",
+    device_name="simulated CPU",
+    num_threads=2,
+)
 Trial = tuple[TrialRecord, pd.DataFrame]
 
 
@@ -105,13 +103,10 @@ def fail(record: TrialRecord, reason: str, status: Status = "failed") -> TrialRe
 def timed(record: TrialRecord, factor: float) -> TrialRecord:
     """The same trial with every time multiplied."""
     times = record.times
-    assert times is not None and times.steady_s and times.startup_s is not None and times.horizon_s
+    assert times is not None
     scaled = replace(
         times,
         epoch_s=tuple(factor * e for e in times.epoch_s),
-        steady_s=factor * times.steady_s,
-        startup_s=factor * times.startup_s,
-        horizon_s=factor * times.horizon_s,
         compile_s=factor * times.compile_s,
         loader_wait_s=tuple(factor * w for w in times.loader_wait_s),
         first_step_s=factor * times.first_step_s,
@@ -141,10 +136,7 @@ def _trial(study: Study, planned: PlannedTrial, effects: Mapping[str, float], no
     epochs = (steady + startup, *([steady] * (timing.epochs - 1)))
     times = Times(
         epoch_s=epochs,
-        steady_s=steady,
         steady_epochs=tuple(range(1, timing.epochs)),
-        startup_s=startup,
-        horizon_s=startup + timing.horizon_epochs * steady,
         horizon_epochs=timing.horizon_epochs,
         compile_s=compile_s,
         loader_wait_s=tuple([0.1 * BASE_EPOCH_S] * timing.epochs),
@@ -165,7 +157,7 @@ def _trial(study: Study, planned: PlannedTrial, effects: Mapping[str, float], no
         ),
         status="completed",
         ended_at="2026-01-01T00:10:00+00:00",
-        environment=dict(ENVIRONMENT),
+        environment=ENVIRONMENT,
         data=DataStamp(
             dataset="look-alike",
             dataset_digest="d" * 16,

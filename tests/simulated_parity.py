@@ -128,7 +128,7 @@ def _record(study: Study, planned: PlannedTrial, arm: Arm, deterministic: bool |
         TrialRecord.begin(study, planned, started_at="2026-01-01T00:00:00+00:00"),
         status=arm.status,  # type: ignore[arg-type]
         ended_at="2026-01-01T00:10:00+00:00",
-        environment=dict(ENVIRONMENT),
+        environment=ENVIRONMENT,
         data=DataStamp(dataset="look-alike", dataset_digest="d" * 16, stream_hash="s", num_steps=num_steps),
         metric=Metric(name=workload.metric, value=0.7, unit=workload.metric_unit,
                       higher_is_better=workload.higher_is_better, num_rows=4),

@@ -25,7 +25,7 @@ from ablate.analysis.speed.precision import fold_over, make_precision, precision
 from ablate.analysis.speed.recompilations import find_recompilations
 from ablate.analysis.speed.sensitivity import make_sensitivity
 from ablate.analysis.training.judge import make_training
-from ablate.analysis.trials.comparable import Trial, WorkloadTrials, select_trials, what_matters
+from ablate.analysis.trials.comparable import Trial, WorkloadTrials, read_trials, select_trials, what_matters
 from ablate.analysis.trials.layout import Layout
 from ablate.analysis.trials.responses import LogTimes, cache_counts, cache_state, responses_with_data
 from ablate.analysis.words.speed import make_headline
@@ -33,7 +33,7 @@ from ablate.core.cell import Design
 from ablate.core.errors import StoredDataError, UserError
 from ablate.core.study import Study
 from ablate.files.paths import StudyPaths
-from ablate.records.store import read_design, read_json, read_records, read_study, write_json
+from ablate.records.store import read_design, read_json, read_study, write_json
 
 SHARED = "the compile cache is shared between cells, so compile times are not comparable and no horizon is reported"
 
@@ -51,8 +51,7 @@ def analyze(paths: StudyPaths) -> Results:
     if not paths.study_json.exists() or not paths.design_json.exists():
         raise UserError(f"there is no study in {paths.root}; start it with `ablate run SPEC`")
     study, design = read_study(paths.study_json), read_design(paths.design_json)
-    trials = [Trial(record=record, folder=folder) for folder, record in read_records(paths.records)]
-    results = analyze_trials(study, design, trials)
+    results = analyze_trials(study, design, read_trials(paths.records))
     write_json(paths.results_json, results)
     write_tables(results, paths.report / "tables")
     return results

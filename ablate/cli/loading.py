@@ -106,7 +106,7 @@ def find_paths(spec: Path, *, runs: Path, reports: Path) -> StudyPaths:
 def write_options(options: RunOptions, *, runs: Path, reports: Path = REPORTS, blocks: int | None = None) -> list[str]:
     """The words of a command line that ask for the same once more, without passwords.
 
-    `--retry-failed` is left out: what it sets aside waits already.
+    `--retry-failed` is omitted: what it sets aside waits already.
     """
     from ablate.track.address import visible_uri
 

@@ -136,11 +136,11 @@ def compare(
 def _results(study: Path, runs: Path) -> Results:
     """Analyze the records of a study; nothing is written."""
     from ablate.analysis.analyze import analyze_trials
-    from ablate.analysis.trials.comparable import Trial
-    from ablate.records.store import read_design, read_records, read_study
+    from ablate.analysis.trials.comparable import read_trials
+    from ablate.records.store import read_design, read_study
 
     paths = find_paths(study, runs=runs, reports=REPORTS)
-    trials = [Trial(record=record, folder=folder) for folder, record in read_records(paths.records)]
+    trials = read_trials(paths.records)
     return analyze_trials(read_study(paths.study_json), read_design(paths.design_json), trials)
 
 

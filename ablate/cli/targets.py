@@ -86,10 +86,9 @@ def print_target(
 
 
 def _trials(loaded: LoadedStudy) -> list:  # type: ignore[type-arg]
-    from ablate.analysis.trials.comparable import Trial
-    from ablate.records.store import read_records
+    from ablate.analysis.trials.comparable import read_trials
 
-    return [Trial(record=record, folder=folder) for folder, record in read_records(loaded.paths.records)]
+    return read_trials(loaded.paths.records)
 
 
 def _costs(loaded: LoadedStudy, noise: Noise, target: float, price_per_hour: float | None) -> Iterator[DesignCost]:

@@ -46,7 +46,6 @@ COUNTERS: Mapping[str, Counter] = {
     # of the step as the cell runs it, compiled code included; and of the same step with nothing compiled
     "syncs_per_step": Counter(title="syncs per step", unit="sync", of="per step", device_only=True),
     "eager_syncs_per_step": Counter(title="syncs per eager step", unit="sync", of="per eager step", device_only=True),
-    "encoded_rows": Counter(title="encoded rows", unit="encoded row", of="of the first batch"),
     # backward passes, which have no event, included
     "compile_s": Counter(title="seconds compiling", unit="s", of="in the compiler", noisy=True),
 }
@@ -123,3 +122,55 @@ class Evidence:
     sync_sources: Mapping[str, int] = field(default_factory=dict)
     eager_sync_sources: Mapping[str, int] = field(default_factory=dict)
     stages: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gpu:
+    """What the driver of a GPU tells at one moment; None or empty = it does not tell.
+
+    Attributes:
+        throttles: What holds the clocks back at this moment.
+        throttled_s: For how long, by reason, since the driver was loaded.
+        num_foreign_processes: Processes on the GPU but the trial's.
+    """
+
+    driver: str | None = None
+    sm_clock_mhz: float | None = None
+    memory_clock_mhz: float | None = None
+    max_sm_clock_mhz: float | None = None
+    max_memory_clock_mhz: float | None = None
+    power_limit_w: float | None = None
+    throttles: tuple[str, ...] = ()
+    throttled_s: Mapping[str, float] = field(default_factory=dict)
+    num_foreign_processes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineSnapshot:
+    """The machine at one moment; None or empty = it does not tell.
+
+    Attributes:
+        load_average: Of the last minute.
+        governors: Of the CPUs.
+        cpu_clock_mhz: Mean over the CPUs.
+        at_s: When, on the clock of `time.monotonic`.
+        busy_s: CPU time that everything on this host has used so far, time stolen by a hypervisor included.
+        own_s: CPU time that the trial's session has used so far.
+    """
+
+    load_average: float | None = None
+    governors: tuple[str, ...] = ()
+    cpu_clock_mhz: float | None = None
+    gpu: Gpu = field(default_factory=Gpu)
+    at_s: float | None = None
+    busy_s: float | None = None
+    own_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """The machine before and after a training, and how many CPUs others kept busy on average in between."""
+
+    start: MachineSnapshot = field(default_factory=MachineSnapshot)
+    end: MachineSnapshot = field(default_factory=MachineSnapshot)
+    foreign_cpus: float | None = None

@@ -3,21 +3,25 @@
 Format history (`format` in the JSON):
 1  first version.
 2  `identity.purpose`, `parity`, `margins`: parity trials, and the margins that were stated when a trial ran.
+3  `files` and `digest`, checked on reading; the steady, startup and horizon time are worked out from the epochs.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import Any, Literal
 
 from ablate.core.cell import PlannedTrial, Purpose
-from ablate.core.evidence import Evidence
+from ablate.core.evidence import Evidence, Machine
 from ablate.core.recipe import Recipe
 from ablate.core.serialize import to_dict
 from ablate.core.study import Study
 
-FORMAT = 2
+FORMAT = 3
 Status = Literal["completed", "failed", "timed-out", "killed", "non-finite"]
 CacheState = Literal["cold", "warm", "shared", "not-compiled"]
 
@@ -57,10 +61,7 @@ class Times:
 
     Attributes:
         epoch_s: Each timed epoch, synchronized at its ends, compilation included.
-        steady_s: Median of the steady epochs: those after the first in which nothing compiled; None = no steady state.
-        steady_epochs: Which epochs those were.
-        startup_s: Total of the epochs minus number of epochs times `steady_s`: the price of getting started.
-        horizon_s: `startup_s + horizon_epochs * steady_s`; None when there is no steady state.
+        steady_epochs: The epochs after the first in which nothing compiled; without one there is no steady state.
         horizon_epochs: The horizon of the study.
         compile_s: Time inside the compiler.
         loader_wait_s: Time spent waiting for batches, per epoch.
@@ -68,14 +69,31 @@ class Times:
     """
 
     epoch_s: tuple[float, ...]
-    steady_s: float | None
     steady_epochs: tuple[int, ...]
-    startup_s: float | None
-    horizon_s: float | None
     horizon_epochs: int
     compile_s: float
     loader_wait_s: tuple[float, ...]
     first_step_s: float
+
+    def __post_init__(self) -> None:
+        if not set(self.steady_epochs) <= set(range(len(self.epoch_s))):
+            raise ValueError(f"steady epochs {self.steady_epochs} of {len(self.epoch_s)} epochs")
+
+    @property
+    def steady_s(self) -> float | None:
+        """Median of the steady epochs; None when there is no steady state."""
+        return median(self.epoch_s[e] for e in self.steady_epochs) if self.steady_epochs else None
+
+    @property
+    def startup_s(self) -> float | None:
+        """Total of the epochs minus number of epochs times `steady_s`: the price of getting started."""
+        return None if self.steady_s is None else sum(self.epoch_s) - len(self.epoch_s) * self.steady_s
+
+    @property
+    def horizon_s(self) -> float | None:
+        """`startup_s + horizon_epochs * steady_s`: extrapolating an epoch that still compiles would be a guess."""
+        startup_s, steady_s = self.startup_s, self.steady_s
+        return None if startup_s is None or steady_s is None else startup_s + self.horizon_epochs * steady_s
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,13 +153,45 @@ class DataStamp:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Environment:
+    """The process and machine of a trial: versions, device, threads, every variable that steers torch.
+
+    None or empty = not recorded. `code` is the digest of the code that decides how a trial trains; the configs hold
+    the settings of torch that are not at their default; `workload` is what a workload adds, e.g. its sampler.
+    """
+
+    python: str | None = None
+    platform: str | None = None
+    processor: str | None = None
+    num_cpus: int | None = None
+    num_threads: int | None = None
+    device: str | None = None
+    device_name: str | None = None
+    device_memory_bytes: int | None = None
+    driver: str | None = None
+    cuda: str | None = None
+    rank: int | None = None
+    world_size: int | None = None
+    packages: Mapping[str, str] = field(default_factory=dict)
+    extensions: Mapping[str, str] = field(default_factory=dict)
+    git_commit: str | None = None
+    code: str | None = None
+    dynamo_config: Mapping[str, str] = field(default_factory=dict)
+    inductor_config: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    workload: Mapping[str, str] = field(default_factory=dict)
+    machine: Machine = field(default_factory=Machine)
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrialRecord:
     """Everything known about one trial. Series (per step) lie beside it in `series.parquet`:
     columns `step`, `epoch`, `loss`, `lr`, `step_s`, `loader_wait_s`. `emulations` labels the optimizations whose level
     restores an older behavior; `precision` holds the settings that decide how numbers are rounded, e.g.
     `weights: float32`, `float32_matmul_precision: highest`, `autocast: off`: trials that differ there are not compared
     in their losses; `margins` are those that the spec stated when the trial ran (`loss`, `metric`; absent
-    when it stated none).
+    when it stated none); `files` are the digests of the tables beside the record, and `digest` is that of all other
+    values (both are made by whoever writes the record).
     """
 
     format: int = FORMAT
@@ -154,7 +204,7 @@ class TrialRecord:
     recipe: Mapping[str, Any] = field(default_factory=dict)
     expectations: Mapping[str, Any] = field(default_factory=dict)
     emulations: Mapping[str, str] = field(default_factory=dict)
-    environment: Mapping[str, Any] = field(default_factory=dict)
+    environment: Environment = field(default_factory=Environment)
     data: DataStamp | None = None
     times: Times | None = None
     metric: Metric | None = None
@@ -165,6 +215,8 @@ class TrialRecord:
     precision: Mapping[str, str] = field(default_factory=dict)
     parity: Parity | None = None
     margins: Mapping[str, float] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    digest: str = ""
 
     @classmethod
     def begin(
@@ -224,3 +276,15 @@ class TrialRecord:
     def compiles(self) -> bool:
         """Whether its recipe compiles anything: an optimization may stop a compiled cell from compiling."""
         return bool(self.recipe.get("execution", self.identity.execution) == "compiled")
+
+    def seal(self, files: Mapping[str, str]) -> dict[str, Any]:
+        """The record as plain values, with the digests of the tables beside it and its own."""
+        content = to_dict(replace(self, files=files))
+        return {**content, "digest": content_digest(content)}
+
+
+def content_digest(content: Mapping[str, Any]) -> str:
+    """BLAKE2b (32 hex digits) of every value of a stored record, its own digest aside."""
+    text = json.dumps({name: value for name, value in content.items() if name != "digest"}, sort_keys=True)
+    text = text.replace("\\\\u", "\\u")  # half of a letter is stored as its escape, and read back as that
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

@@ -1,4 +1,4 @@
-"""A text from anywhere -> the same text without letters that steer a terminal or that no file can hold."""
+"""A text from anywhere -> the same text without control characters, or characters that no file can hold."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,15 +15,17 @@ import pyarrow.parquet as pq
 
 from ablate.core.cell import Design
 from ablate.core.errors import StoredDataError
-from ablate.core.record import FORMAT, TrialRecord
+from ablate.core.record import FORMAT, TrialRecord, content_digest
 from ablate.core.serialize import from_dict, to_dict
 from ablate.core.study import Study
-from ablate.files.disk import written_durably
+from ablate.files.disk import file_digest, written_durably
 
 T = TypeVar("T")
 SERIES_COLUMNS = ("step", "epoch", "loss", "lr", "step_s", "loader_wait_s")
 PARITY_COLUMNS = ("run", "window", "step", "loss", "grad_norm", "lr", "weights", "mask")
 PREDICTION_COLUMNS = ("run", "row", "rank", "value")
+TABLES = ("series.parquet", "parity.parquet", "predictions.parquet")
+FIRST_WITH_DIGEST = 3
 _SURROGATE = re.compile("[\ud800-\udfff]")
 DAMAGED_TABLE = (pa.ArrowException, OSError, KeyError, UnicodeDecodeError)  # what pyarrow raises, for a lost column too
 
@@ -46,8 +47,13 @@ def read_json(path: Path, cls: type[T]) -> T:
     Raises:
         StoredDataError: the file is not JSON or does not have the fields of `cls`.
     """
+    return _read_content(path, cls)[1]
+
+
+def _read_content(path: Path, cls: type[T]) -> tuple[dict[str, Any], T]:
     try:
-        return from_dict(cls, json.loads(path.read_text(encoding="utf-8")))
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return content, from_dict(cls, content)
     except (ValueError, TypeError, KeyError, AttributeError) as error:  # of JSON, of UTF-8, of numbers too long
         raise StoredDataError(f"{path} cannot be read ({error}); move it away to start that part anew") from error
 
@@ -97,20 +103,46 @@ def read_predictions(folder: Path) -> pd.DataFrame:
 
 def write_record(folder: Path, record: TrialRecord) -> None:
     """Write `record.json`; call it last, since its presence means that the trial has ended."""
-    write_json(folder / "record.json", record)
+    files = {name: file_digest(folder / name) for name in TABLES if (folder / name).exists()}
+    write_json(folder / "record.json", record.seal(files))
 
 
 def read_record(folder: Path) -> TrialRecord:
     """Read one trial record.
 
     Raises:
+        StoredDataError: unreadable, written by a newer ablate, changed since it was written, or without its tables.
+    """
+    record, altered = inspect_record(folder)
+    if altered:
+        raise StoredDataError(f"{altered}; delete its folder to run that trial again")
+    return record
+
+
+def inspect_record(folder: Path, *, tables: bool = False) -> tuple[TrialRecord, str]:
+    """Read one trial record, and say what of it is not as the trial left it (empty: nothing; old records do not tell).
+
+    Args:
+        folder: The record's folder.
+        tables: Look into the tables too, not only whether they are there.
+
+    Raises:
         StoredDataError: unreadable, or written by a newer ablate.
     """
     path = folder / "record.json"
-    record = read_json(path, TrialRecord)
+    content, record = _read_content(path, TrialRecord)
     if record.format > FORMAT:
         raise StoredDataError(f"{path} has format {record.format}, this ablate reads up to {FORMAT}: upgrade ablate")
-    return record
+    if record.format < FIRST_WITH_DIGEST:
+        return record, ""
+    if record.digest != content_digest(content):
+        return record, f"{path} was changed after the trial had ended"
+    for table in (folder / name for name in TABLES):
+        if table.exists() != (table.name in record.files):
+            return record, f"{table} {'came after the trial had ended' if table.exists() else 'is missing'}"
+        if tables and table.exists() and file_digest(table) != record.files[table.name]:
+            return record, f"{table} was changed after the trial had ended"
+    return record, ""
 
 
 def read_records(folder: Path) -> Iterator[tuple[Path, TrialRecord]]:
@@ -151,10 +183,8 @@ def read_design(path: Path) -> Design:
 
 
 def _write_table(folder: Path, name: str, columns: Mapping[str, Any]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    partial = folder / f".{name}.partial"
-    pq.write_table(pa.table(dict(columns)), partial, write_page_checksum=True)
-    os.replace(partial, folder / name)
+    with written_durably(folder / name) as stream:
+        pq.write_table(pa.table(dict(columns)), stream, write_page_checksum=True)
 
 
 def _read_table(folder: Path, name: str, columns: tuple[str, ...]) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from ablate.analysis.results.study import WorkloadResults
 from ablate.analysis.words.evidence import evidence_reason
 from ablate.analysis.words.speed import RESPONSE_NAMES, saved_compilations
 from ablate.core.contrast import ContrastKind
-from ablate.core.evidence import COUNTERS, counter_of
+from ablate.core.evidence import Counter, counter_of
 from ablate.core.study import Study
 from ablate.design.contrasts import layers_of
 from ablate.report.attribution import attribution_section
@@ -54,7 +54,7 @@ def workload_section(
         "unidentified": unidentified_numbers(speed, used),
         "noise": _noise(speed, used),
         "identity": _identity(speed),
-        "evidence": _evidence(speed),
+        "evidence": _evidence(study, speed),
         "compilations": _compilations(speed),
         "recompilations": _recompilations(speed),
         "saved": saved_compilations(speed),
@@ -171,8 +171,9 @@ def _identity(speed: Speed) -> str:
     )
 
 
-def _evidence(speed: Speed) -> Table | None:
+def _evidence(study: Study, speed: Speed) -> Table | None:
     rows = []
+    own = {name: Counter(title=title, unit=title) for f in study.factors for name, title in f.info.counters.items()}
     for verdict in speed.evidence:
         greyed = verdict.verdict in UNCLAIMED
         unmeasured = verdict.verdict in ("inert", "not measured")
@@ -186,7 +187,7 @@ def _evidence(speed: Speed) -> Table | None:
             rows.append(
                 [
                     *first,
-                    cell(f"{result.direction} {counter_of(result.counter).title}", result.sentence, tone),
+                    cell(f"{result.direction} {counter_of(result.counter, own).title}", result.sentence, tone),
                     cell(count(result.off_mean), tone=tone),
                     cell(count(result.on_mean), tone=tone),
                     cell(pairs, tone=tone),
@@ -205,8 +206,7 @@ def _recompilations(speed: Speed) -> Table | None:
 
 def _compilations(speed: Speed) -> Table | None:
     arms = speed.arms
-    present = dict.fromkeys(name for arm in arms for name in arm.counters)
-    shown = [name for name in SHOWN if name in present] + [name for name in present if name not in COUNTERS]
+    shown = [name for name in SHOWN if any(name in arm.counters for arm in arms)]
     if not shown:
         return None
     cold, warm = (any(getattr(a, f"compile_{s}_s") is not None for a in arms) for s in ("cold", "warm"))

@@ -73,7 +73,7 @@ def rerun_trial(
     told: set[str] = set()
 
     def tell(owner: LockOwner) -> None:
-        text = describe_wait(owner, root=target, what=device.name)
+        text = describe_wait(owner, root=target, device=device.name)
         if text not in told:
             told.add(text)
             progress.note(text)

@@ -107,7 +107,7 @@ class _Runner:
     worker: Mapping[str, str]
     ledger: str | None
     trained: list[PlannedTrial] = field(default_factory=list)
-    _told: str = ""
+    _told: set[str] = field(default_factory=set)
 
     def run(self, options: RunOptions) -> bool:
         """Train what is missing; True when the user interrupted."""
@@ -239,13 +239,12 @@ class _Runner:
         return lock
 
     def _wait_for_trial(self, ledger: Ledger, held: Held) -> None:
-        what = f"{held.trial.workload} block {held.trial.block}"
-        ledger.wait(held, lambda owner: self._tell_wait(owner, what, turns=False))
+        ledger.wait(held, lambda owner: self._tell_wait(owner, None))
 
-    def _tell_wait(self, owner: LockOwner, what: str, turns: bool = True) -> None:
-        text = describe_wait(owner, root=self.paths.root, what=what, turns=turns)
-        if text != self._told:
-            self._told = text
+    def _tell_wait(self, owner: LockOwner, device: str | None) -> None:
+        text = describe_wait(owner, root=self.paths.root, device=device)
+        if text not in self._told:
+            self._told.add(text)
             self.progress.note(text)
         if end_overdue_orphan(owner):
             self.progress.note(f"ended trial {owner.trial}: it overran its time-out after its runner was gone")

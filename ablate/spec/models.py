@@ -103,7 +103,7 @@ class OptimizerSection(Section):
     expects: ClassVar[str] = "a mapping such as {name: adam, lr: 0.005}"
     name: Literal["adam", "adamw", "sgd"] = Field(default="adam", description="Which optimizer.")
     lr: Annotated[float, Field(gt=0, le=1000)] | None = Field(
-        default=None, description="Learning rate; left out, each workload's reference."
+        default=None, description="Learning rate; if omitted, each workload's reference."
     )
 
 
@@ -127,7 +127,7 @@ class TrainingSection(Section):
         default=None, description="Residual blocks of each table's feature encoder."
     )
     validation_rows: Annotated[int, Field(ge=1, le=10**9)] | None = Field(
-        default=None, description="Rows scored after training; left out, all."
+        default=None, description="Rows scored after training; if omitted, all."
     )
 
     @field_validator("schedule", mode="before")
@@ -168,7 +168,7 @@ class EquivalenceSection(Section):
         description="Parity trials: the arms in the first block and window, every cell, block and window, or none.",
     )
     arms: Annotated[list[Annotated[str, Field(max_length=200)]], Field(max_length=100)] = Field(
-        default=[], description="With default, only these arms, such as full; left out, all of them."
+        default=[], description="With default, only these arms, such as full; if omitted, all of them."
     )
     margin: dict[str, Positive] = Field(
         default={}, description="Loss difference per workload that still counts as equal."
@@ -243,7 +243,7 @@ class SpecFile(Section):
     )
     blocks: int = Field(default=5, ge=1, le=1000, description="Passes over all cells, each with its own seed.")
     sequential: SequentialSection | None = Field(
-        default=None, description="Add blocks until the intervals are narrow enough; left out, a fixed number."
+        default=None, description="Add blocks until the intervals are narrow enough; if omitted, a fixed number."
     )
     seed: int = Field(default=0, ge=0, lt=2**31, description="Seed of the first block.")
     timing: TimingSection = TimingSection()
@@ -270,7 +270,7 @@ class SpecFile(Section):
     ] = Field(default=None, description="Changes to this spec on a machine with that device.")
     tracking: TrackingSection = TrackingSection()
     ledger: Annotated[str, Field(min_length=1, max_length=1000)] | None = Field(
-        default=None, description="PostgreSQL database that workers of several hosts share; left out, a file."
+        default=None, description="PostgreSQL database that workers of several hosts share; if omitted, a file."
     )
 
     @field_validator("ledger")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Sequence
-from statistics import median
 from typing import Any
 
 import lightning
@@ -136,10 +135,7 @@ def summarize_times(
     wait_s: Sequence[float],
     first_step_s: float,
 ) -> Times:
-    """Work out steady and horizon time.
-
-    A steady epoch is one after the first in which nothing compiled. Without one there is no steady state and no
-    horizon: extrapolating an epoch that still compiles would be a guess.
+    """Sort steps into epochs, and find the steady ones: those after the first in which nothing compiled.
 
     Args:
         epoch_s: Seconds per epoch, compilation included.
@@ -148,15 +144,10 @@ def summarize_times(
     """
     compiling = {step // steps_per_epoch for step in compile_steps}
     steady_epochs = tuple(e for e in range(1, len(epoch_s)) if e not in compiling)
-    steady_s = median(epoch_s[e] for e in steady_epochs) if steady_epochs else None
-    startup_s = None if steady_s is None else sum(epoch_s) - len(epoch_s) * steady_s
     waits = [sum(wait_s[e * steps_per_epoch : (e + 1) * steps_per_epoch]) for e in range(len(epoch_s))]
     return Times(
         epoch_s=tuple(epoch_s),
-        steady_s=steady_s,
         steady_epochs=steady_epochs,
-        startup_s=startup_s,
-        horizon_s=None if steady_s is None or startup_s is None else startup_s + horizon_epochs * steady_s,
         horizon_epochs=horizon_epochs,
         compile_s=compile_s,
         loader_wait_s=tuple(waits),

@@ -19,7 +19,7 @@ from ablate.records.store import read_study, write_json, write_predictions, writ
 from ablate.train.loop import summarize_times
 from ablate.train.observe.diagnostics import add_untimed
 from ablate.train.observe.environment import describe_environment, describe_precision, explain_failure, peak_memory
-from ablate.train.observe.machine import add_machine, look_around
+from ablate.train.observe.machine import describe_machine, snapshot_machine
 from ablate.train.parity.trial import train_parity
 from ablate.train.parity.windows import predictions_columns
 from ablate.train.progress import ProgressPipe
@@ -66,10 +66,10 @@ def _train(
     request: TrialRequest, study: Study, progress: ProgressPipe, record: TrialRecord, folder: Path
 ) -> TrialRecord:
     progress.send("start")
-    before = look_around(on_gpu=study.device == "cuda")
+    before = snapshot_machine(on_gpu=study.device == "cuda")
     apply_settings(request.recipe, study.num_threads)
     device = _device(study, request)
-    record = replace(record, environment=add_machine(describe_environment(device, request.git_commit), before))
+    record = replace(record, environment=describe_environment(device, request.git_commit, before))
     progress.send("model")
     epochs = study.timing.epochs
 
@@ -79,14 +79,14 @@ def _train(
     session = open_session(
         study, request.trial.workload, request.recipe, seed=request.trial.seed, device=device, on_epoch=on_epoch
     )
-    facts = {**record.environment, **getattr(session.workload, "environment", {})}
-    record = replace(record, environment=facts, precision=describe_precision(session))
+    seen = replace(record.environment, workload=getattr(session.workload, "environment", {}))
+    record = replace(record, environment=seen, precision=describe_precision(session))
     progress.send("train", epoch=0, epochs=epochs)
     if request.trial.purpose == "parity":
         return train_parity(record, request, study, session, folder)
     session.train()
-    after = look_around(on_gpu=study.device == "cuda", ours=True)
-    record = replace(record, environment=add_machine(record.environment, before, after))
+    after = snapshot_machine(on_gpu=study.device == "cuda", ours=True)
+    record = replace(record, environment=replace(seen, machine=describe_machine(before, after)))
     record = _with_training(record, request, study, session, folder)
     if record.status != "completed":
         return record

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from ablate.core.record import Metric, Times, TrialRecord
 from ablate.core.request import TrialRequest
-from ablate.core.serialize import from_dict, to_dict
+from ablate.core.serialize import from_dict
 from ablate.core.study import Study
 from ablate.files.paths import lock_folder
 
@@ -104,7 +104,7 @@ def train(request: TrialRequest) -> int:
     folder = Path(request.record_folder)
     partial = folder / ".record.json"
     with partial.open("w", encoding="utf-8") as stream:
-        json.dump(to_dict(_record(request, started, tuple(epoch_s), loss)), stream)
+        json.dump(_record(request, started, tuple(epoch_s), loss).seal({}), stream)
         stream.flush()
         os.fsync(stream.fileno())
     partial.replace(folder / "record.json")
@@ -125,17 +125,13 @@ def _step(weights: list[float], rows: list[list[float]], labels: list[float]) ->
 
 def _record(request: TrialRequest, started: str, epoch_s: tuple[float, ...], loss: float) -> TrialRecord:
     study = from_dict(Study, json.loads(Path(request.study_json).read_text(encoding="utf-8")))
-    steady = sorted(epoch_s[1:])[0]
     return replace(
         request.begin_record(study, started),
         status="completed",
         ended_at=_now(),
         times=Times(
             epoch_s=epoch_s,
-            steady_s=steady,
             steady_epochs=(1, 2),
-            startup_s=sum(epoch_s) - EPOCHS * steady,
-            horizon_s=sum(epoch_s) + (10 - EPOCHS) * steady,
             horizon_epochs=10,
             compile_s=0.0,
             loader_wait_s=(0.0,) * EPOCHS,

@@ -176,8 +176,8 @@ def describe(records: Sequence[TrialRecord]) -> str:
     if not records:
         return "no trial ended"
     facts = records[0].environment
-    versions = f"torch {facts.get('packages', {}).get('torch')}, Python {facts.get('python')}"
-    lines = [f"{facts.get('device_name')}, {versions}, {records[0].identity.workload}", ""]
+    versions = f"torch {facts.packages.get('torch')}, Python {facts.python}"
+    lines = [f"{facts.device_name}, {versions}, {records[0].identity.workload}", ""]
     lines.append(
         f"{'arm':<26}{'status':<12}{'steady':<12}{'horizon':<12}{'memory':<10}"
         + "".join(f"{name:<24}" for name in COUNTERS)

@@ -26,8 +26,8 @@ def stack(version: str, effects: dict[str, float], *, blocks: int = 6, seed: int
     design = make_design(study)
     records = [record for record, _ in make_records(study, design, effects=effects, noise=0.005, seed=seed)]
     for index, record in enumerate(records):
-        packages = {**record.environment["packages"], "torch": version}
-        records[index] = replace(record, environment={**record.environment, "packages": packages})
+        packages = {**record.environment.packages, "torch": version}
+        records[index] = replace(record, environment=replace(record.environment, packages=packages))
     return analyze_trials(study, design, [Trial(record=r, folder=Path("none")) for r in records])
 
 

@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 
 from ablate.cli.loading import load_study
 from ablate.cli.margins import seeds_of
-from ablate.core.record import Metric
+from ablate.core.record import Environment, Metric
 from ablate.records.store import SERIES_COLUMNS, read_record, write_record, write_series
 from run_parts import make_record, read_log
 
@@ -30,10 +30,9 @@ def twenty_seeds(spec: Path) -> list[Path]:
         sign = 1 if trial.block % 2 else -1
         losses = [9.0] * 38 + [0.5 + 0.1 * sign - 0.05, 0.5 + 0.1 * sign + 0.05]  # the last of 20 bins has two steps
         write_series(folder, {**dict.fromkeys(SERIES_COLUMNS, range(40)), "loss": losses})
-        record = make_record(trial)
+        record = make_record(trial, study=seeded.study)
         metric = Metric(name="auc", value=0.71 + 0.01 * sign, unit="0 to 1", higher_is_better=True, num_rows=9)
-        identity = replace(record.identity, study_hash=seeded.study.hash)
-        write_record(folder, replace(record, identity=identity, metric=metric))
+        write_record(folder, replace(record, metric=metric))
         folders.append(folder)
     return folders
 
@@ -77,7 +76,7 @@ def test_the_snippet_is_a_section_that_the_spec_takes(ablate: Ablate, spec: Path
 
 def test_seeds_of_two_environments_are_not_pooled(ablate: Ablate, spec: Path, twenty_seeds: list[Path]) -> None:
     for folder in twenty_seeds[:10]:
-        write_record(folder, replace(read_record(folder), environment={"packages": {"torch": "2.12.0"}}))
+        write_record(folder, replace(read_record(folder), environment=Environment(packages={"torch": "2.12.0"})))
     code, out, err = ablate("margins", spec)
     assert (code, out) == (1, "")
     assert "packages.torch: 2.12.0 (10 trials) against not recorded (10 trials); move" in err

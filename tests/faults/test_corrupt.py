@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -109,6 +110,20 @@ def test_a_damaged_record_is_named_and_kept(tmp_path: Path, content: bytes) -> N
     assert len(read_log(tmp_path, "start")) == 4  # that one trial again, and no other
 
 
+def test_a_changed_record_stops_the_run_and_is_kept(tmp_path: Path) -> None:
+    assert run_small(tmp_path) == 3
+    _, _, paths = make_run(tmp_path, blocks=1)
+    record = sorted(paths.records.glob("*/record.json"))[0]
+    content = record.read_text().replace("0.7", "0.0007")
+    record.write_text(content)
+    with pytest.raises(StoredDataError, match=r"record\.json was changed after the trial had ended; delete its folder"):
+        run_small(tmp_path)
+    assert record.read_text() == content
+    shutil.rmtree(record.parent)
+    assert run_small(tmp_path) == 3
+    assert len(read_log(tmp_path, "start")) == 4  # that one trial again, and no other
+
+
 @pytest.mark.parametrize("name", ["study.json", "design.json"])
 def test_a_damaged_plan_is_named_and_kept(tmp_path: Path, name: str) -> None:
     assert run_small(tmp_path) == 3
@@ -193,7 +208,7 @@ def test_a_pickle_in_place_of_the_graph_runs_nothing(tmp_path: Path) -> None:
 
 
 def plant_digest(folder: Path) -> None:
-    from ablate.workloads.relational.data.graph_cache import file_digest
+    from ablate.files.disk import file_digest
 
     tensors, description = folder / "tensors.pt", folder / "graph.json"
     meta = json.loads(description.read_text())

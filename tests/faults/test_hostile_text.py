@@ -150,7 +150,7 @@ def test_half_a_letter_in_an_error_is_recorded_as_its_escape(tmp_path: Path) -> 
     assert read_record(tmp_path).failure == Failure(reason="no \\udcff here")
 
 
-def test_an_error_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_prints_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     print_error("\x1b[2Jgone")
     print_line("\x1b[2Jgone")
     assert "".join(capsys.readouterr()).count(r"\x1b[2Jgone") == 2

@@ -1,4 +1,4 @@
-"""Letters that steer a terminal become escapes; everything that people write stays as typed."""
+"""Control characters become escapes; everything that people write stays as typed."""
 
 from __future__ import annotations
 

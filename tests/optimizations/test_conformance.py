@@ -27,7 +27,7 @@ def test_info_is_complete(name: str) -> None:
     assert all(level.sentence[0].isupper() and level.sentence.endswith(".") for level in info.levels.values())
     assert info.on not in info.off.values()
     assert set(info.off) == {"today", "guide"} if name in GUIDE else set(info.off) >= {"today"}
-    assert all(e.counter in COUNTERS | set(info.counters) and e.sentence for e in info.expectations)
+    assert all(e.counter in {*COUNTERS, *info.counters} and e.sentence for e in info.expectations)
     assert info.expectations
 
 

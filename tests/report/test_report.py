@@ -13,6 +13,7 @@ from pypdf import PdfReader
 from ablate.analysis.analyze import analyze
 from ablate.analysis.results.study import Results
 from ablate.core.errors import StoredDataError
+from ablate.core.optimization import Expectation
 from ablate.core.study import Claim, ExplicitCell, Study, WorkloadChoice
 from ablate.design.cells import make_design
 from ablate.figures.render import render
@@ -129,6 +130,15 @@ def test_emulated_off_levels_are_labeled(tmp_path: Path) -> None:
     assert "emulation" in document["answer_note"]
     ladder = next(part for part in document["workloads"][0]["secondary"] if part["title"].startswith("ladder"))
     assert "emulation" in ladder["table"]["rows"][0][0]["small"]
+
+
+def test_a_counter_that_an_optimization_brings_has_its_title(tmp_path: Path) -> None:
+    [factor] = make_factors(["tensor_lr"])
+    own = Expectation(counter="padded_rows", direction="fewer", sentence="nothing is padded")
+    info = replace(factor.info, counters={"padded_rows": "rows of padding"}, expectations=(own,))
+    paths, results = reported(tmp_path, make_study(blocks=1, factors=(replace(factor, info=info),)))
+    evidence = document_of(paths, results)["workloads"][0]["evidence"]
+    assert evidence["rows"][0][2] == {"main": "fewer rows of padding", "small": "nothing is padded", "tone": ""}
 
 
 def test_vacuous_is_greyed_and_never_colored(tmp_path: Path) -> None:

@@ -34,7 +34,9 @@ class StudyOnDisk:
     def write_trial(self, trial: PlannedTrial, **changes: Any) -> Path:
         """Write the record and series of one trial; `changes` replace fields of the record."""
         folder = self.paths.records / trial.slug
-        write_series(folder, make_series(NUM_STEPS))
+        if trial.purpose == "timed":
+            write_series(folder, make_series(NUM_STEPS))
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / "stderr.txt").write_text("a warning\n")
         write_record(folder, replace(make_record(self.study, trial), **changes))
         return folder
@@ -65,10 +67,7 @@ def make_record(study: Study, trial: PlannedTrial) -> TrialRecord:
         data=DataStamp(dataset="look-alike", dataset_digest="d1", stream_hash=f"s{trial.block}", num_steps=6),
         times=Times(
             epoch_s=(3.5, 1.5),
-            steady_s=1.5,
             steady_epochs=(1,),
-            startup_s=2.0,
-            horizon_s=17.0,
             horizon_epochs=10,
             compile_s=1.75,
             loader_wait_s=(0.375, 0.375),

@@ -267,13 +267,13 @@ def test_parity_trials_are_runs_apart_from_the_timed_ones(make_study_on_disk, st
     on_disk = make_study_on_disk(equivalence=Equivalence(arms=("full",)))
     on_disk.write_all()
     eager, full = on_disk.design.parity
-    (on_disk.write_trial(eager, times=None) / "series.parquet").unlink()
+    on_disk.write_trial(eager, times=None)
     sync_study(on_disk.paths, store_uri)
     (parent,) = runs_of(store_uri, "study")
     tags = parent.data.tags
     assert (tags["ablate.trials"], tags["ablate.parity_trials"]) == ("6 of 6", "1 of 2")
     assert parent.info.status == "SCHEDULED"
-    (on_disk.write_trial(full, times=None) / "series.parquet").unlink()
+    on_disk.write_trial(full, times=None)
     assert sync_study(on_disk.paths, store_uri).num_new == 1
     parity = [run for run in runs_of(store_uri, "trial") if run.data.tags["ablate.purpose"] == "parity"]
     assert sorted(run.data.params["arm"] for run in parity) == ["parity eager", "parity full"]

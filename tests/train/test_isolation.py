@@ -32,7 +32,7 @@ PLANTED = {
     "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
     "TORCH_LOGS": "recompiles",
 }
-TIMED = {"started_at", "ended_at", "times", "peak_memory_gib"}
+TIMED = {"started_at", "ended_at", "times", "peak_memory_gib", "files", "digest"}
 
 
 def environment(caller: dict[str, str], cache: Path) -> dict[str, str]:

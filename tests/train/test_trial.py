@@ -67,7 +67,7 @@ def test_an_eager_trial_leaves_a_whole_record(tmp_path):
     assert record.metric.name == "roc_auc" and 0 <= record.metric.value <= 1
     assert record.data.num_steps == 8 and len(record.data.stream_hash) == 16
     assert record.peak_memory_gib > 0.1 and record.peak_device_memory_gib is None
-    assert record.environment["packages"]["torch"] == torch.__version__
+    assert record.environment.packages["torch"] == torch.__version__
     assert record.evidence.counters["compiles.forward"] == 0
     assert record.expectations["tensor_lr"][0]["counter"] == "compiles.optimizer_step"
     assert json.loads((tmp_path / "record.json").read_text()) == to_dict(record)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import Any
 
 from ablate.analysis.results.quality import Finding
 from ablate.analysis.trials.comparable import WorkloadTrials
+from ablate.core.record import Environment
 
 MOST_NAMED = 4
 FOREIGN_CPUS = 0.5  # and at least 5 % of the machine, so that the daemons of a large one are no finding
@@ -14,7 +16,7 @@ FOREIGN_SHARE = 0.05
 SLOWING = ("power cap", "hardware slowdown", "temperature", "temperature (hardware)", "power brake")
 THROTTLED_S = 0.01
 CLOCK_RATIO = 1.05
-FIXED = {  # name in `machine.start` -> what a person calls it
+FIXED = {  # name in a snapshot -> what a person calls it
     "gpu.max_sm_clock_mhz": "the largest SM clock (MHz)",
     "gpu.max_memory_clock_mhz": "the largest memory clock (MHz)",
     "gpu.power_limit_w": "the power limit (W)",
@@ -37,19 +39,18 @@ def machine_findings(trials: WorkloadTrials) -> list[Finding]:
     return [Finding(kind="note", text=text) for text in texts if text]
 
 
-Measure = Callable[[Mapping[str, Any], Mapping[str, Any]], tuple[float, str]]
+Measure = Callable[[Environment], tuple[float, str]]
 
 
 def _named(trials: WorkloadTrials, measure: Measure, what: str, joint: str, advice: str) -> str | None:
     """One sentence that counts the trials in which something was more than nothing, naming the worst.
 
     Args:
-        measure: (machine, environment) -> how much (0 = nothing to tell) and of what kind.
+        measure: environment -> how much (0 = nothing to tell) and of what kind.
     """
     found = []
     for (block, key), trial in sorted(trials.usable.items()):
-        environment = trial.record.environment
-        much, kind = measure(environment.get("machine", {}), environment)
+        much, kind = measure(trial.record.environment)
         if much:
             found.append((much, kind, f"{trials.name_of(key)} in block {block}"))
     if not found:
@@ -62,19 +63,20 @@ def _named(trials: WorkloadTrials, measure: Measure, what: str, joint: str, advi
     return f"{subject} {len(found)} of {len(trials.usable)} timed trials ({names}{more}); {advice}"
 
 
-def _foreign_load(machine: Mapping[str, Any], environment: Mapping[str, Any]) -> tuple[float, str]:
-    cpus = machine.get("foreign_cpus", 0.0)
-    return (cpus if cpus > max(FOREIGN_CPUS, FOREIGN_SHARE * (environment.get("num_cpus") or 0)) else 0.0), ""
+def _foreign_load(environment: Environment) -> tuple[float, str]:
+    cpus = environment.machine.foreign_cpus or 0.0
+    return (cpus if cpus > max(FOREIGN_CPUS, FOREIGN_SHARE * (environment.num_cpus or 0)) else 0.0), ""
 
 
-def _foreign_processes(machine: Mapping[str, Any], environment: Mapping[str, Any]) -> tuple[float, str]:
-    return max(_gpu(machine, when).get("num_foreign_processes", 0) for when in ("start", "end")), ""
+def _foreign_processes(environment: Environment) -> tuple[float, str]:
+    machine = environment.machine
+    return max(snapshot.gpu.num_foreign_processes or 0 for snapshot in (machine.start, machine.end)), ""
 
 
-def _throttled(machine: Mapping[str, Any], environment: Mapping[str, Any]) -> tuple[float, str]:
-    before, after = _gpu(machine, "start"), _gpu(machine, "end")
-    now = [reason for reason in after.get("throttles", ()) if reason in SLOWING]
-    ends, begins = after.get("throttled_s", {}), before.get("throttled_s", {})
+def _throttled(environment: Environment) -> tuple[float, str]:
+    before, after = environment.machine.start.gpu, environment.machine.end.gpu
+    now = [reason for reason in after.throttles if reason in SLOWING]
+    ends, begins = after.throttled_s, before.throttled_s
     during = {name: ends[name] - begins[name] for name in ends if name in begins}
     long = [name for name, seconds in during.items() if seconds > THROTTLED_S]
     worst = max([*during.values(), THROTTLED_S])
@@ -85,16 +87,16 @@ def _changes(trials: WorkloadTrials) -> Iterator[str]:
     """Settings of the machine that changed inside a block, and clocks that moved by more than `CLOCK_RATIO`."""
     for block in trials.blocks:
         mine = [trial for place, trial in sorted(trials.usable.items()) if place[0] == block]
-        machines = [trial.record.environment.get("machine", {}) for trial in mine]
+        machines = [trial.record.environment.machine for trial in mine]
         for name, words in FIXED.items():
-            seen = dict.fromkeys(_text(value) for m in machines if (value := _look_up(m, "start", name)) is not None)
+            seen = dict.fromkeys(_text(value) for m in machines if (value := attrgetter(name)(m.start)))
             if len(seen) > 1:
                 yield (
                     f"block {block}: {words} changed between trials ({', '.join(seen)}); set it once, and train this "
                     "block again in a new study"
                 )
         for name, words in MOVING.items():
-            clocks = [value for m in machines if (value := _look_up(m, "end", name)) is not None]
+            clocks = [value for m in machines if (value := attrgetter(name)(m.end)) is not None]
             if clocks and max(clocks) > CLOCK_RATIO * min(clocks):
                 yield (
                     f"block {block}: {words} at the end of trials range from {min(clocks):g} to {max(clocks):g} MHz; "
@@ -102,17 +104,5 @@ def _changes(trials: WorkloadTrials) -> Iterator[str]:
                 )
 
 
-def _gpu(machine: Mapping[str, Any], when: str) -> Mapping[str, Any]:
-    facts: Mapping[str, Any] = machine.get(when, {}).get("gpu", {})
-    return facts
-
-
-def _look_up(machine: Mapping[str, Any], when: str, name: str) -> Any:
-    value: Any = machine.get(when, {})
-    for part in name.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value
-
-
 def _text(value: Any) -> str:
-    return "/".join(map(str, value)) if isinstance(value, list) else f"{value:g}"
+    return "/".join(map(str, value)) if isinstance(value, tuple) else f"{value:g}"

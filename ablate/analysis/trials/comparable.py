@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ablate.analysis.results.quality import Finding
 from ablate.core.cell import Design, PlannedTrial
-from ablate.core.record import TrialRecord
+from ablate.core.record import Environment, Failure, TrialRecord
 from ablate.core.study import Study
+from ablate.records.store import inspect_record
 
 MATTERS = (
     "code",
@@ -23,8 +24,7 @@ MATTERS = (
     "num_threads",
     "packages",
     "python",
-    "sampler",
-    "versions",
+    "workload",
     "world_size",
 )
 HARMLESS = ("packages.optuna",)
@@ -33,10 +33,11 @@ NOT_RUN = "not run"
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """A trial record and the folder that holds it and its series."""
+    """A trial record and the folder that holds it and its series; `altered` names the file that was changed since."""
 
     record: TrialRecord
     folder: Path
+    altered: str = ""
 
     @property
     def place(self) -> tuple[int, str]:
@@ -81,6 +82,23 @@ class WorkloadTrials:
         return f"block {block}: {self.name_of(key)} {reason}"
 
 
+def read_trials(folder: Path) -> list[Trial]:
+    """Read the trials below a folder of records; one that is not as it was left counts as one that failed.
+
+    Raises:
+        StoredDataError: a record is unreadable, or written by a newer ablate.
+    """
+    trials = []
+    for path in sorted(folder.glob("*/record.json")):
+        record, altered = inspect_record(path.parent, tables=True)
+        if altered:
+            record = replace(
+                record, status="failed", failure=Failure(reason=altered), times=None, metric=None, parity=None
+            )
+        trials.append(Trial(record=record, folder=path.parent, altered=altered))
+    return trials
+
+
 def select_trials(
     study: Study, design: Design, trials: Iterable[Trial]
 ) -> tuple[tuple[WorkloadTrials, ...], tuple[Finding, ...]]:
@@ -100,6 +118,9 @@ def select_trials(
     findings: dict[str, list[Finding]] = {}
     for trial in sorted(trials, key=lambda t: t.record.identity.attempt):
         identity = trial.record.identity
+        if trial.altered:
+            text = f"{trial.altered} and its trial is omitted; delete its folder to run it again"
+            findings.setdefault(identity.workload, []).append(Finding(kind="not comparable", text=text))
         if identity.study_hash == study_hash:
             ours.setdefault(identity.workload, []).append(trial)
         else:
@@ -114,11 +135,10 @@ def select_trials(
     return selected, tuple(finding for others in findings.values() for finding in others)
 
 
-def what_matters(environment: Mapping[str, Any]) -> dict[str, str]:
+def what_matters(environment: Environment) -> dict[str, str]:
     """The parts of an environment that must be equal for trials to be pooled, flattened to text."""
-    return {
-        name: value for name, value in _flatten(environment) if name.split(".")[0] in MATTERS and name not in HARMLESS
-    }
+    found = {name: value for name in MATTERS if (value := getattr(environment, name)) is not None}
+    return {name: value for name, value in _flatten(found) if name not in HARMLESS}
 
 
 def _select(name: str, design: Design, trials: Sequence[Trial], findings: list[Finding]) -> WorkloadTrials:

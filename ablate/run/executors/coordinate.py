@@ -51,20 +51,20 @@ def coordinate(
     wanted = (*select_trials(study, design, options.workloads), *select_parity(study, design, options.workloads))
     with explain_disk_errors(paths.root, " with --runs"), stop_signals_interrupt():
         store_plan(study, design, paths)
-        entries = Ledger(study, paths, store=open_store(study, paths, address=find_address(study, options.ledger)))
+        ledger = Ledger(study, paths, store=open_store(study, paths, address=find_address(study, options.ledger)))
         try:
-            entries.enqueue(wanted)
+            ledger.enqueue(wanted)
             if options.retry_failed:
-                _retry_failed(entries, paths, wanted, progress)
+                _retry_failed(ledger, paths, wanted, progress)
         finally:
-            entries.close()
+            ledger.close()
         before = {trial.key for trial in wanted if _has_ended(paths, trial)}
         pool: WorkerPool | None = None
         interrupted = False
         try:
             with stop_signals_wait():  # until there is somebody to stop
                 pool = start()
-            _look_on(pool, paths, wanted, progress)
+            _watch(pool, paths, wanted, progress)
         except KeyboardInterrupt:
             interrupted = True
         finally:
@@ -74,28 +74,28 @@ def coordinate(
         return summarize(paths, wanted, trained, interrupted, time.monotonic() - started)
 
 
-def _retry_failed(entries: Ledger, paths: StudyPaths, wanted: Sequence[PlannedTrial], progress: Progress) -> None:
-    """Enqueue next attempts of failed trials in blocks that fit any worker, and name the blocks that are left out."""
-    again: list[PlannedTrial] = []
-    left_out: list[str] = []
+def _retry_failed(ledger: Ledger, paths: StudyPaths, wanted: Sequence[PlannedTrial], progress: Progress) -> None:
+    """Enqueue next attempts of failed trials in blocks that fit any worker, and name the blocks that are omitted."""
+    retried: list[PlannedTrial] = []
+    omitted: list[str] = []
     for block in dict.fromkeys(block_of(trial) for trial in wanted):
         inside = [trial for trial in wanted if block_of(trial) == block]
         ended = [trial for trial in inside if _has_ended(paths, trial)]
         failed = [trial for trial in ended if not read_record(paths.records / trial.slug).completed]
         there = next(find_environments(paths, (trial.slug for trial in ended)), None)
         if there is None:
-            again += failed
+            retried += failed
         elif failed:
-            left_out.append(f"{block} ({there['host']})")
-    entries.enqueue(again, retry_failed=True)
-    if left_out:
+            omitted.append(f"{block} ({there['host']})")
+    ledger.enqueue(retried, retry_failed=True)
+    if omitted:
         progress.note(
             "failed trials of blocks that have completed ones are not tried again by workers of an executor: "
-            f"{'; '.join(left_out)}; a block never mixes environments, so use --retry-failed without --executor there"
+            f"{'; '.join(omitted)}; a block never mixes environments, so use --retry-failed without --executor there"
         )
 
 
-def _look_on(pool: WorkerPool, paths: StudyPaths, wanted: Sequence[PlannedTrial], progress: Progress) -> None:
+def _watch(pool: WorkerPool, paths: StudyPaths, wanted: Sequence[PlannedTrial], progress: Progress) -> None:
     told = ""
     while True:
         running, ended = pool.running(), sum(_has_ended(paths, trial) for trial in wanted)

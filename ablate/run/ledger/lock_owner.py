@@ -68,27 +68,27 @@ class LockOwner:
         return self.host not in ("", socket.gethostname())
 
 
-def describe_wait(owner: LockOwner, *, root: Path, what: str, turns: bool = True) -> str:
+def describe_wait(owner: LockOwner, *, root: Path, device: str | None = None) -> str:
     """One sentence that tells what this process waits for.
 
     Args:
         owner: Who has the lock.
         root: Folder of the study that waits.
-        what: The thing waited for, e.g. a device name or a block.
-        turns: Whether it is given back after each trial, as a device is.
+        device: Name of the device that is waited for; None = a trial.
     """
+    ours, is_gone = owner.root == str(root), not owner.is_elsewhere and not process_exists(owner.parent)
+    if owner.trial and owner.parent and is_gone:
+        study = "" if ours else f" of study {owner.study}"
+        return f"waiting for trial {owner.trial}{study} left by an earlier ablate run (pid {owner.child})"
+    if device is None:
+        who = f" ({describe_owner(owner)})" if owner.parent else ""
+        return f"no trial is free; other workers are still running some of these{who}"
     if not owner.parent:
-        return f"waiting for {what}: another ablate process uses it"
-    ours = owner.root == str(root)
-    if owner.is_elsewhere:
-        return f"waiting for {what}: a worker on {owner.host} (pid {owner.parent}) has it"
-    if process_exists(owner.parent):
-        who = "another ablate run of this study" if ours else f"study {owner.study}"
-        return f"waiting for {what}: {who} (pid {owner.parent}) has it" + ("; taking turns" if turns else "")
-    if not owner.trial:
-        return f"waiting for {what}: a process left by an earlier ablate run uses it"
-    study = "" if ours else f" of study {owner.study}"
-    return f"waiting for trial {owner.trial}{study} left by an earlier ablate run (pid {owner.child})"
+        return f"waiting for {device}: another ablate process uses it"
+    if is_gone:
+        return f"waiting for {device}: a process left by an earlier ablate run uses it"
+    who = "another ablate run of this study" if ours else f"study {owner.study}"
+    return f"waiting for {device}: {who} (pid {owner.parent}) has it; taking turns"
 
 
 def describe_owner(owner: LockOwner) -> str:

@@ -11,6 +11,8 @@ import torch
 import torch._dynamo.config
 import torch._inductor.config
 
+from ablate.core.evidence import Machine, MachineSnapshot
+from ablate.core.record import Environment
 from ablate.core.units import BYTES_PER_GIB
 from ablate.plugins.digests import EXTENSIONS, PACKAGES, installed_version, training_code
 from ablate.train.session import Session
@@ -18,30 +20,31 @@ from ablate.train.session import Session
 PREFIXES = ("TORCH", "PYTORCH", "TRITON", "OMP_", "MKL_", "CUDA_")
 
 
-def describe_environment(device: torch.device, git_commit: str | None) -> dict[str, Any]:
-    """Versions, device, threads and every variable that steers torch, as plain values."""
-    facts: dict[str, Any] = {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "processor": _processor(),
-        "num_cpus": os.cpu_count(),
-        "num_threads": torch.get_num_threads(),
-        "device": device.type,
-        "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else _processor(),
-        "rank": 0,
-        "world_size": 1,
-        "packages": {name: v for name in PACKAGES if (v := installed_version(name))},
-        "extensions": {name: v for name in EXTENSIONS if (v := installed_version(name))},
-        "git_commit": git_commit,
-        "code": training_code(),
-        "dynamo_config": _changed(torch._dynamo.config),
-        "inductor_config": _changed(torch._inductor.config),
-        "variables": {k: v for k, v in sorted(os.environ.items()) if k.startswith(PREFIXES)},
-    }
-    if device.type == "cuda":
-        properties = torch.cuda.get_device_properties(device)
-        facts |= {"cuda": torch.version.cuda, "device_memory_bytes": properties.total_memory}
-    return facts
+def describe_environment(device: torch.device, git_commit: str | None, before: MachineSnapshot) -> Environment:
+    """Versions, device, threads and every variable that steers torch, and the machine before the training."""
+    on_gpu = device.type == "cuda"
+    return Environment(
+        python=platform.python_version(),
+        platform=platform.platform(),
+        processor=_processor(),
+        num_cpus=os.cpu_count(),
+        num_threads=torch.get_num_threads(),
+        device=device.type,
+        device_name=torch.cuda.get_device_name(device) if on_gpu else _processor(),
+        device_memory_bytes=torch.cuda.get_device_properties(device).total_memory if on_gpu else None,
+        driver=before.gpu.driver,
+        cuda=torch.version.cuda if on_gpu else None,
+        rank=0,
+        world_size=1,
+        packages={name: v for name in PACKAGES if (v := installed_version(name))},
+        extensions={name: v for name in EXTENSIONS if (v := installed_version(name))},
+        git_commit=git_commit,
+        code=training_code(),
+        dynamo_config=_changed(torch._dynamo.config),
+        inductor_config=_changed(torch._inductor.config),
+        variables={k: v for k, v in sorted(os.environ.items()) if k.startswith(PREFIXES)},
+        machine=Machine(start=before),
+    )
 
 
 def peak_memory(device: torch.device) -> dict[str, float | None]:

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from ablate.core.evidence import Gpu
+
 THROTTLES = {
     "GpuIdle": "idle",
     "ApplicationsClocksSetting": "application clocks",
@@ -25,7 +27,7 @@ WATTS_PER_MILLIWATT = 1e-3
 SECONDS_PER_NANOSECOND = 1e-9
 
 
-def read_gpu(visible: str | None, *, ours: bool) -> dict[str, Any]:
+def read_gpu(visible: str | None, *, ours: bool) -> Gpu:
     """Ask for the facts of the GPU that this process trains on.
 
     Args:
@@ -33,18 +35,16 @@ def read_gpu(visible: str | None, *, ours: bool) -> dict[str, Any]:
         ours: Whether this process has used the GPU already, so that one of the processes on it is this one.
 
     Returns:
-        Plain values: `driver`, `sm_clock_mhz`, `memory_clock_mhz`, `max_sm_clock_mhz`, `max_memory_clock_mhz`,
-        `power_limit_w`, `throttles` (reasons at this moment), `throttled_s` (by reason, since the driver was loaded)
-        and `num_foreign_processes`; empty where there is no driver.
+        What it tells; nothing where there is no driver.
     """
     with _driver() as nvml:
         if nvml is None:
-            return {}
+            return Gpu()
         handle = _ask(nvml, *_place(visible))
         if handle is None:
-            return {}
-        facts = {
-            "driver": _ask(nvml, "nvmlSystemGetDriverVersion"),
+            return Gpu()
+        facts: dict[str, Any] = {
+            "driver": _text(_ask(nvml, "nvmlSystemGetDriverVersion")),
             "sm_clock_mhz": _ask(nvml, "nvmlDeviceGetClockInfo", handle, nvml.NVML_CLOCK_SM),
             "memory_clock_mhz": _ask(nvml, "nvmlDeviceGetClockInfo", handle, nvml.NVML_CLOCK_MEM),
             "max_sm_clock_mhz": _ask(nvml, "nvmlDeviceGetMaxClockInfo", handle, nvml.NVML_CLOCK_SM),
@@ -54,7 +54,7 @@ def read_gpu(visible: str | None, *, ours: bool) -> dict[str, Any]:
             "throttled_s": _read_violations(nvml, handle),
             "num_foreign_processes": _count_foreign(_ask(nvml, "nvmlDeviceGetComputeRunningProcesses", handle), ours),
         }
-    return {name: _text(value) for name, value in facts.items() if value is not None}
+    return Gpu(**{name: value for name, value in facts.items() if value is not None})
 
 
 @contextmanager
@@ -90,10 +90,11 @@ def _ask(nvml: Any, function: str, *arguments: Any) -> Any:
         return None
 
 
-def _name_throttles(nvml: Any, bits: int | None) -> list[str] | None:
-    if bits is None:
-        return None
-    return [words for name, words in THROTTLES.items() if bits & getattr(nvml, f"nvmlClocksThrottleReason{name}", 0)]
+def _name_throttles(nvml: Any, bits: int | None) -> tuple[str, ...]:
+    bits = bits or 0
+    return tuple(
+        words for name, words in THROTTLES.items() if bits & getattr(nvml, f"nvmlClocksThrottleReason{name}", 0)
+    )
 
 
 def _read_violations(nvml: Any, handle: Any) -> Mapping[str, float] | None:

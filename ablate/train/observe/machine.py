@@ -7,34 +7,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from ablate.core.evidence import Gpu, Machine, MachineSnapshot
 from ablate.train.observe.gpu import read_gpu
 
 ROOT = Path("/")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Look:
-    """One look at the machine.
-
-    Attributes:
-        at_s: When, on the clock of `time.monotonic`.
-        facts: Plain values for the record.
-        busy_s: CPU time that everything on this host has used so far, time stolen by a hypervisor included.
-        own_s: CPU time that this process and its descendants have used so far.
-    """
-
-    at_s: float
-    facts: Mapping[str, Any]
-    busy_s: float | None
-    own_s: float | None
-
-
-def look_around(*, on_gpu: bool, ours: bool = False, root: Path = ROOT) -> Look:
+def snapshot_machine(*, on_gpu: bool, ours: bool = False, root: Path = ROOT) -> MachineSnapshot:
     """Look at the machine.
 
     Args:
@@ -42,34 +23,26 @@ def look_around(*, on_gpu: bool, ours: bool = False, root: Path = ROOT) -> Look:
         ours: Whether this process has used that GPU already.
         root: Where the kernel's files are.
     """
-    facts: dict[str, Any] = {"load_average": _read_load(root), **_read_cpu_clocks(root)}
-    if on_gpu:
-        facts["gpu"] = read_gpu(os.environ.get("CUDA_VISIBLE_DEVICES"), ours=ours) or None
-    return Look(
+    return MachineSnapshot(
+        load_average=_read_load(root),
+        governors=_read_governors(root),
+        cpu_clock_mhz=_read_cpu_clock(root),
+        gpu=read_gpu(os.environ.get("CUDA_VISIBLE_DEVICES"), ours=ours) if on_gpu else Gpu(),
         at_s=time.monotonic(),
-        facts={name: value for name, value in facts.items() if value is not None},
         busy_s=_read_busy(root),
         own_s=_read_own(root),
     )
 
 
-def add_machine(environment: Mapping[str, Any], before: Look, after: Look | None = None) -> dict[str, Any]:
-    """An environment with its `driver` and `machine`: the two looks, and what happened in between.
-
-    `machine` has `start`, `end` and `foreign_cpus`, the number of CPUs that others kept busy on average.
-    """
-    machine: dict[str, Any] = {"start": dict(before.facts)}
-    if after is not None:
-        machine["end"] = dict(after.facts)
-        foreign = _foreign_cpus(before, after)
-        if foreign is not None:
-            machine["foreign_cpus"] = foreign
-    driver = before.facts.get("gpu", {}).get("driver")
-    return {**environment, **({"driver": driver} if driver else {}), "machine": machine}
+def describe_machine(before: MachineSnapshot, after: MachineSnapshot) -> Machine:
+    """Put two snapshots together with what others did in between."""
+    return Machine(start=before, end=after, foreign_cpus=_foreign_cpus(before, after))
 
 
-def _foreign_cpus(before: Look, after: Look) -> float | None:
+def _foreign_cpus(before: MachineSnapshot, after: MachineSnapshot) -> float | None:
     if before.busy_s is None or after.busy_s is None or before.own_s is None or after.own_s is None:
+        return None
+    if before.at_s is None or after.at_s is None:
         return None
     others_s = (after.busy_s - before.busy_s) - (after.own_s - before.own_s)
     return round(max(0.0, others_s) / (after.at_s - before.at_s), 3)
@@ -100,17 +73,16 @@ def _read_own(root: Path) -> float | None:
     return ticks / os.sysconf("SC_CLK_TCK") if stats else None
 
 
-def _read_cpu_clocks(root: Path) -> dict[str, Any]:
-    """Governors of the CPUs and their mean clock, where the kernel tells."""
-    folder = root / "sys/devices/system/cpu"
-    governors = {_read(path).strip() for path in folder.glob("cpu[0-9]*/cpufreq/scaling_governor")} - {""}
-    clocks = [int(text) for path in folder.glob("cpu[0-9]*/cpufreq/scaling_cur_freq") if (text := _read(path).strip())]
-    facts: dict[str, Any] = {}
-    if governors:
-        facts["governors"] = sorted(governors)
-    if clocks:
-        facts["cpu_clock_mhz"] = round(sum(clocks) / len(clocks) / 1000)
-    return facts
+def _read_governors(root: Path) -> tuple[str, ...]:
+    paths = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor")
+    return tuple(sorted({_read(path).strip() for path in paths} - {""}))
+
+
+def _read_cpu_clock(root: Path) -> float | None:
+    """Mean clock of the CPUs in MHz, where the kernel tells."""
+    paths = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_cur_freq")
+    clocks = [int(text) for path in paths if (text := _read(path).strip())]
+    return round(sum(clocks) / len(clocks) / 1000) if clocks else None
 
 
 def _read(path: Path) -> str:

@@ -10,29 +10,34 @@ import pytest
 
 from ablate.analysis.analyze import analyze_trials
 from ablate.analysis.trials.comparable import Trial
+from ablate.core.evidence import Gpu, Machine, MachineSnapshot
 from ablate.core.study import ExplicitCell
 from ablate.design.cells import make_design
 from builders import make_study
 from simulated import make_records
 
 ARMS = tuple(ExplicitCell(arm=arm) for arm in ("eager", "naive", "full"))
-GPU = {"driver": "570.1", "sm_clock_mhz": 1980, "memory_clock_mhz": 2600, "max_sm_clock_mhz": 1980,
-       "max_memory_clock_mhz": 2600, "power_limit_w": 700.0, "throttles": [], "num_foreign_processes": 0,
-       "throttled_s": {"power cap": 5.0, "temperature": 0.0}}  # fmt: skip
+GPU = Gpu(
+    driver="570.1", sm_clock_mhz=1980, memory_clock_mhz=2600, max_sm_clock_mhz=1980, max_memory_clock_mhz=2600,
+    power_limit_w=700.0, throttles=(), num_foreign_processes=0, throttled_s={"power cap": 5.0, "temperature": 0.0},
+)  # fmt: skip
 
 
-def machine(start: dict[str, Any] | None = None, end: dict[str, Any] | None = None, **facts: Any) -> dict[str, Any]:
-    return {"start": {"gpu": {**GPU, **(start or {})}}, "end": {"gpu": {**GPU, **(end or {})}}, **facts}
+def machine(
+    start: dict[str, Any] | None = None, end: dict[str, Any] | None = None, foreign_cpus: float | None = None
+) -> Machine:
+    first, last = (MachineSnapshot(gpu=replace(GPU, **(changes or {}))) for changes in (start, end))
+    return Machine(start=first, end=last, foreign_cpus=foreign_cpus)
 
 
-def findings(told: dict[str, dict[str, Any]], blocks: int = 1) -> list[str]:
+def findings(told: dict[str, Machine], blocks: int = 1) -> list[str]:
     """Findings of a study in which the named cell of block 0 saw this machine, and every other trial a quiet one."""
     study = make_study(design="cells", cells=ARMS, blocks=blocks)
     design = make_design(study)
 
     def change(record: Any, planned: Any) -> Any:
         seen = told.get(planned.cell.name) if planned.block == 0 else None
-        environment = {**record.environment, "num_cpus": 2, "machine": seen or machine(foreign_cpus=0.1)}
+        environment = replace(record.environment, num_cpus=2, machine=seen or machine(foreign_cpus=0.1))
         return replace(record, environment=environment)
 
     trials = [Trial(record=record, folder=Path("none")) for record, _ in make_records(study, design, change=change)]
@@ -40,7 +45,7 @@ def findings(told: dict[str, dict[str, Any]], blocks: int = 1) -> list[str]:
 
 
 def test_a_quiet_machine_is_no_finding_and_an_old_record_neither() -> None:
-    assert findings({}) == findings({"naive": {"start": {"load_average": 3.0}}})
+    assert findings({}) == findings({"naive": Machine(start=MachineSnapshot(load_average=3.0))})
     assert not any("busy" in text or "clock" in text for text in findings({}))
 
 
@@ -58,7 +63,7 @@ def test_a_quiet_machine_is_no_finding_and_an_old_record_neither() -> None:
             "give the study the GPU alone",
         ),
         (
-            machine(end={"throttles": ["idle", "power cap"], "throttled_s": {"power cap": 7.0, "temperature": 0.0}}),
+            machine(end={"throttles": ("idle", "power cap"), "throttled_s": {"power cap": 7.0, "temperature": 0.0}}),
             "clocks were held back (power cap) in 1 of 3 timed trials (naive in block 0); "
             "cool the GPU or fix its clocks below its limits (nvidia-smi --lock-gpu-clocks)",
         ),
@@ -73,7 +78,7 @@ def test_a_quiet_machine_is_no_finding_and_an_old_record_neither() -> None:
         ),
     ],
 )
-def test_each_disturbance_is_told_once_with_the_trial(seen: dict[str, Any], text: str) -> None:
+def test_each_disturbance_is_told_once_with_the_trial(seen: Machine, text: str) -> None:
     told = findings({"naive": seen})
     quiet = findings({})
     new = [line for line in told if line not in quiet]

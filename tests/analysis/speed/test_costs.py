@@ -12,7 +12,7 @@ from ablate.core.record import Times
 
 def times(**changes: object) -> Times:
     base = Times(
-        epoch_s=(25.0, 5.0, 5.0), steady_s=5.0, steady_epochs=(1, 2), startup_s=20.0, horizon_s=70.0,
+        epoch_s=(25.0, 5.0, 5.0), steady_epochs=(1, 2),
         horizon_epochs=10, compile_s=18.0, loader_wait_s=(1.5, 1.0, 1.0), first_step_s=19.0,
     )  # fmt: skip
     return replace(base, **changes)  # type: ignore[arg-type]

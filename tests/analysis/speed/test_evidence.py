@@ -55,6 +55,6 @@ def test_flags_name_the_step_where_the_compiler_was_left() -> None:
         "after kernels for customer 64, article 7; 1 edges",
     )
     assert records["full"].times is not None
-    restless = replace(records["full"], times=replace(records["full"].times, steady_s=None, horizon_s=None))
+    restless = replace(records["full"], times=replace(records["full"].times, steady_epochs=()))
     assert flags(restless) == ("no steady state",)
     assert flags(records["eager"]) == ()

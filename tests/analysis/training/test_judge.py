@@ -380,7 +380,7 @@ def test_timed_predictions_say_that_masks_are_not_aligned(tmp_path: Path) -> Non
     assert {a.note for a in found} == {"dropout masks are not aligned in timed trials"}
     moved = paths.records / next(t.slug for t in design.trials if t.cell.name == "full")
     record = read_record(moved)
-    write_record(moved, replace(record, environment={**record.environment, "device_name": "another"}))
+    write_record(moved, replace(record, environment=replace(record.environment, device_name="another")))
     [results] = analyze(paths).workloads
     assert not results.training.agreement  # what is not pooled is not compared here either
     assert any("environments that differ and are not pooled" in text for text in results.training.untested)

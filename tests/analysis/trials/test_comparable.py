@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -72,7 +74,7 @@ def test_environments_that_differ_are_not_pooled(tmp_path: Path) -> None:
     def change(record: TrialRecord, planned: PlannedTrial) -> TrialRecord:
         threads = 4 if planned.workload == "hm/item-sales" and planned.block == 1 else 2
         variables = {"TORCHINDUCTOR_CACHE_DIR": planned.slug}
-        return replace(record, environment={**record.environment, "num_threads": threads, "variables": variables})
+        return replace(record, environment=replace(record.environment, num_threads=threads, variables=variables))
 
     study = make_study(design="cells", cells=ARMS, workloads=make_workloads("hm/user-churn", "hm/item-sales"))
     results = analyzed(tmp_path, study, change=change)
@@ -82,6 +84,33 @@ def test_environments_that_differ_are_not_pooled(tmp_path: Path) -> None:
     assert refused.why == "not comparable"
     assert "num_threads: 2 (3 trials) against 4 (3 trials)" in refused.cause
     assert churn.speed.break_even and not sales.speed.break_even
+
+
+def test_a_trial_that_was_changed_afterwards_is_omitted_and_named(tmp_path: Path) -> None:
+    study = make_study(design="cells", cells=ARMS, blocks=3)
+    design = make_design(study)
+    paths = write_study_folder(tmp_path, study, design, make_records(study, design))
+    missed, faster, swapped = (
+        paths.records / next(t.slug for t in design.trials if (t.cell.name, t.block) == place)
+        for place in (("eager", 0), ("full", 1), ("naive", 2))
+    )
+    (missed / "series.parquet").unlink()
+    content = json.loads((faster / "record.json").read_text())
+    content["times"]["epoch_s"] = [seconds / 221 for seconds in content["times"]["epoch_s"]]
+    (faster / "record.json").write_text(json.dumps(content))
+    shutil.copy(faster / "series.parquet", swapped)
+    [results] = analyze(paths).workloads
+    found = [f.text.removeprefix(f"{paths.records}/").partition(" and its")[0] for f in results.quality.findings[:3]]
+    assert sorted(found) == sorted(
+        (
+            f"{missed.name}/series.parquet is missing",
+            f"{faster.name}/record.json was changed after the trial had ended",
+            f"{swapped.name}/series.parquet was changed after the trial had ended",
+        )
+    )
+    # full against eager: both are as they were left in block 2 only
+    assert results.speed.effect("steady", "total").estimate.blocks == (2,)
+    assert json.loads((faster / "record.json").read_text()) == content
 
 
 def test_records_of_another_version_are_omitted(tmp_path: Path) -> None:

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 import torch
 
+from ablate.core.evidence import Gpu, Machine, MachineSnapshot
 from ablate.train.observe.gpu import read_gpu
-from ablate.train.observe.machine import Look, add_machine, look_around
+from ablate.train.observe.machine import describe_machine, snapshot_machine
 
 
 class FakeNvmlError(Exception):
@@ -54,17 +55,17 @@ def make_driver(**changes: Any) -> types.SimpleNamespace:
 
 def test_what_a_driver_tells(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", make_driver())
-    assert read_gpu("GPU-abc", ours=True) == {
-        "driver": "570.86.15",
-        "sm_clock_mhz": 1410,
-        "memory_clock_mhz": 1593,
-        "max_sm_clock_mhz": 1980,
-        "max_memory_clock_mhz": 2619,
-        "power_limit_w": 350.0,
-        "throttles": ["power cap"],
-        "throttled_s": {"power cap": 2.5, "temperature": 0.0},
-        "num_foreign_processes": 1,
-    }
+    assert read_gpu("GPU-abc", ours=True) == Gpu(
+        driver="570.86.15",
+        sm_clock_mhz=1410,
+        memory_clock_mhz=1593,
+        max_sm_clock_mhz=1980,
+        max_memory_clock_mhz=2619,
+        power_limit_w=350.0,
+        throttles=("power cap",),
+        throttled_s={"power cap": 2.5, "temperature": 0.0},
+        num_foreign_processes=1,
+    )
 
 
 def test_what_a_driver_does_not_tell_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,19 +73,19 @@ def test_what_a_driver_does_not_tell_is_absent(monkeypatch: pytest.MonkeyPatch) 
                          nvmlDeviceGetComputeRunningProcesses=refuse)  # fmt: skip
     monkeypatch.setitem(sys.modules, "pynvml", silent)
     facts = read_gpu(None, ours=False)
-    assert not {"power_limit_w", "throttled_s", "num_foreign_processes"} & set(facts)
-    assert facts["sm_clock_mhz"] == 1410
+    assert (facts.power_limit_w, facts.throttled_s, facts.num_foreign_processes) == (None, {}, None)
+    assert facts.sm_clock_mhz == 1410
     monkeypatch.setitem(sys.modules, "pynvml", make_driver(nvmlInit=refuse))
-    assert read_gpu(None, ours=False) == {}
+    assert read_gpu(None, ours=False) == Gpu()
     monkeypatch.setitem(sys.modules, "pynvml", make_driver(nvmlDeviceGetHandleByIndex=refuse))
-    assert read_gpu("3", ours=False) == {}
+    assert read_gpu("3", ours=False) == Gpu()
 
 
 def test_a_container_that_hides_our_number_does_not_make_us_foreign(monkeypatch: pytest.MonkeyPatch) -> None:
     hidden = make_driver(nvmlDeviceGetComputeRunningProcesses=lambda handle: [types.SimpleNamespace(pid=2**22 + 1)])
     monkeypatch.setitem(sys.modules, "pynvml", hidden)
-    assert read_gpu(None, ours=True)["num_foreign_processes"] == 0
-    assert read_gpu(None, ours=False)["num_foreign_processes"] == 1
+    assert read_gpu(None, ours=True).num_foreign_processes == 0
+    assert read_gpu(None, ours=False).num_foreign_processes == 1
 
 
 def make_kernel(root: Path, *, busy: int, load: str = "1.50 1.00 0.50 3/99 7") -> Path:
@@ -104,29 +105,29 @@ def make_kernel(root: Path, *, busy: int, load: str = "1.50 1.00 0.50 3/99 7") -
 
 
 def test_numbers_of_the_kernel_by_hand(tmp_path: Path) -> None:
-    look = look_around(on_gpu=False, root=make_kernel(tmp_path, busy=250))
+    look = snapshot_machine(on_gpu=False, root=make_kernel(tmp_path, busy=250))
     ticks = os.sysconf("SC_CLK_TCK")
-    assert look.facts == {"load_average": 1.5, "governors": ["performance"], "cpu_clock_mhz": 2700}
+    assert (look.load_average, look.governors, look.cpu_clock_mhz) == (1.5, ("performance",), 2700)
     assert (look.busy_s, look.own_s) == (250 / ticks, (60 + 20 + 15 + 5) / ticks)
 
 
 def test_foreign_cpus_are_what_is_busy_without_us() -> None:
-    before = Look(at_s=10.0, facts={}, busy_s=100.0, own_s=5.0)
-    after = Look(at_s=20.0, facts={"load_average": 2.0}, busy_s=127.0, own_s=12.0)
-    added = add_machine({"python": "3.11"}, before, after)  # 27 s busy, 7 of them ours, in 10 s
-    assert added == {"python": "3.11", "machine": {"start": {}, "end": {"load_average": 2.0}, "foreign_cpus": 2.0}}
-    assert "foreign_cpus" not in add_machine({}, before, Look(at_s=20.0, facts={}, busy_s=None, own_s=None))["machine"]
+    before = MachineSnapshot(at_s=10.0, busy_s=100.0, own_s=5.0)
+    after = MachineSnapshot(at_s=20.0, load_average=2.0, busy_s=127.0, own_s=12.0)
+    # 27 s busy, 7 of them ours, in 10 s
+    assert describe_machine(before, after) == Machine(start=before, end=after, foreign_cpus=2.0)
+    assert describe_machine(before, MachineSnapshot(at_s=20.0)).foreign_cpus is None
 
 
 def test_a_kernel_that_tells_nothing_leaves_nothing(tmp_path: Path) -> None:
-    look = look_around(on_gpu=False, root=tmp_path)
-    assert (look.facts, look.busy_s, look.own_s) == ({}, None, None)
+    look = snapshot_machine(on_gpu=False, root=tmp_path)
+    assert look == MachineSnapshot(at_s=look.at_s)
 
 
 LOOK_BURN_LOOK = """
 import subprocess, sys
 from pathlib import Path
-from ablate.train.observe.machine import look_around
+from ablate.train.observe.machine import snapshot_machine
 from run_parts import wait_until
 
 done, foreign = Path(sys.argv[1]), sys.argv[2:] == ["foreign"]
@@ -136,10 +137,10 @@ burn = (
     "while time.process_time() < end: pass\\n"
     "pathlib.Path(sys.argv[1]).touch()"
 )
-before = look_around(on_gpu=False)
+before = snapshot_machine(on_gpu=False)
 subprocess.run([*(["setsid", "--fork"] if foreign else []), sys.executable, "-c", burn, str(done)], check=True)
 wait_until(done.exists, 60)
-after = look_around(on_gpu=False)
+after = snapshot_machine(on_gpu=False)
 print(after.busy_s - before.busy_s, after.own_s - before.own_s)
 """
 
@@ -164,7 +165,7 @@ def test_a_real_driver_tells_clocks_and_power() -> None:
     before = read_gpu(os.environ.get("CUDA_VISIBLE_DEVICES"), ours=False)
     torch.ones(2048, 2048, device="cuda").matmul(torch.ones(2048, 2048, device="cuda")).sum().item()
     after = read_gpu(os.environ.get("CUDA_VISIBLE_DEVICES"), ours=True)
-    assert before["driver"] == after["driver"] and before["driver"][0].isdigit()
-    assert 100 <= after["sm_clock_mhz"] <= after["max_sm_clock_mhz"]
-    assert 10 < after["power_limit_w"] < 2000
-    assert after.get("num_foreign_processes", 0) == before.get("num_foreign_processes", 0)
+    assert before.driver and before.driver == after.driver and before.driver[0].isdigit()
+    assert after.sm_clock_mhz and after.max_sm_clock_mhz and 100 <= after.sm_clock_mhz <= after.max_sm_clock_mhz
+    assert after.power_limit_w and 10 < after.power_limit_w < 2000
+    assert after.num_foreign_processes == before.num_foreign_processes

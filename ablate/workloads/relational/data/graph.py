@@ -25,13 +25,13 @@ from torch_frame.data.stats import StatType
 from torch_geometric.data import HeteroData
 
 from ablate.core.errors import StoredDataError, UserError
+from ablate.files.disk import file_digest
 from ablate.files.locks import alone
 from ablate.workloads.relational.data.edges import Columns, EdgeType, sort_all_columns
 from ablate.workloads.relational.data.graph_cache import (
     DESCRIPTION,
     DIGEST_OF_DESCRIPTION,
     column_types,
-    file_digest,
     graph_digest,
     graph_folder,
     is_intact,

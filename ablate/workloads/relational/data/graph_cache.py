@@ -18,7 +18,7 @@ from pathlib import Path
 import yaml
 
 from ablate.core.errors import UserError
-from ablate.files.disk import written_durably
+from ablate.files.disk import file_digest, written_durably
 from ablate.files.paths import cache_folder
 from ablate.workloads.relational.lookalike.marker import is_marked, read_marker
 from ablate.workloads.relational.options import RelationalOptions
@@ -156,15 +156,6 @@ def is_intact(folder: Path) -> bool:
         return True
     except (OSError, ValueError, KeyError):  # ValueError: of JSON, of UTF-8
         return False
-
-
-def file_digest(path: Path) -> str:
-    """BLAKE2b of a file, 32 hex digits."""
-    digest = hashlib.blake2b(digest_size=16)
-    with path.open("rb") as stream:
-        while chunk := stream.read(1 << 22):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def write_durably(path: Path, text: str) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import ablate.run.executors as executors
 from ablate.core.errors import UserError
 from ablate.files.paths import StudyPaths
 from ablate.run.executors.base import WorkerPool, Workers, require_database
@@ -101,6 +102,16 @@ def test_a_signal_while_workers_are_started_stops_them(number: signal.Signals, t
 
     outcome = coordinate(study, design, paths, SilentProgress(), start)
     assert (outcome.interrupted, pools[0].running()) == (True, 0)
+
+
+def test_an_executor_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "twice.py").write_text(
+        "from ablate.run.executors.base import ExecutorInfo\nfrom ablate.run.executors.local import LocalPool\n"
+        "INFO = ExecutorInfo(name='mine', start=LocalPool)\n"
+    )
+    monkeypatch.setattr(executors, "__path__", [*executors.__path__, str(tmp_path)])
+    monkeypatch.setattr(executors.__spec__, "submodule_search_locations", executors.__path__)
+    assert coordinate_with("mine", tmp_path).completed == 6
 
 
 def test_workers_of_several_hosts_need_a_database(tmp_path: Path) -> None:
