@@ -13,7 +13,7 @@ from ablate.records.store import read_json, read_record, read_study
 from ablate.run.devices import pick_device
 from ablate.run.ledger.lock_owner import LockOwner, describe_wait
 from ablate.run.process.child import TRAIN_COMMAND, run_child
-from ablate.run.process.launch import REQUEST_NAME, make_launch
+from ablate.run.process.launch import REQUEST_NAME, Launch
 from ablate.run.progress import Progress
 
 
@@ -80,9 +80,9 @@ def rerun_trial(
 
     with device.lock(tell) as lock:
         progress.trial_started(1, 1, request.trial, request.cache_state)
-        launch = make_launch(
-            study,
-            request,
+        launch = Launch(
+            study=study,
+            request=request,
             command=tuple(command or TRAIN_COMMAND),
             compile_cache=target / "compile-cache",
             visible_gpu=device.visible,
@@ -90,7 +90,7 @@ def rerun_trial(
             locks=(lock,),
             on_event=progress.trial_event,
         )
-        record = run_child(study, launch)
+        record = run_child(launch)
     progress.trial_ended(record)
     return record
 

@@ -31,7 +31,7 @@ from ablate.run.outcome import RunOutcome, summarize
 from ablate.run.plan.plan import select_parity, select_trials
 from ablate.run.plan.stored_study import store_plan
 from ablate.run.process.child import TRAIN_COMMAND, find_reference, run_child
-from ablate.run.process.launch import Launch, make_launch
+from ablate.run.process.launch import Launch
 from ablate.run.process.prepare import prepare_data
 from ablate.run.process.signals import stop_signals_interrupt, stop_signals_wait
 from ablate.run.progress import Progress
@@ -158,7 +158,7 @@ class _Runner:
             machine = f"{self.worker['host']}, {self.worker['device']}"
             cache = open_cache(self.study.compile_cache, claim.trial, claim.attempt, self.paths, machine)
             self._tell_start(claim.trial, cache.state)
-            record = run_child(self.study, self._launch(ledger, claim, cache, lock, folder, reference))
+            record = run_child(self._launch(ledger, claim, cache, lock, folder, reference))
         except TrialError as error:
             self._refuse(ledger, claim, folder, str(error))
             return
@@ -216,9 +216,9 @@ class _Runner:
     def _launch(
         self, ledger: Ledger, claim: Claim, cache: CompileCache, lock: FileLock, folder: Path, reference: Path | None
     ) -> Launch:
-        return make_launch(
-            self.study,
-            self._request(claim, cache.state, folder, reference),
+        return Launch(
+            study=self.study,
+            request=self._request(claim, cache.state, folder, reference),
             command=self.command,
             compile_cache=cache.folder,
             visible_gpu=self.device.visible,

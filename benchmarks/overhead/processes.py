@@ -18,6 +18,7 @@ from ablate.core.recipe import Recipe
 from ablate.core.request import TrialRequest
 from ablate.core.study import Study
 from ablate.records.store import read_series, write_json
+from ablate.run.ledger.lock_owner import LockOwner
 from ablate.run.process.child import TRAIN_COMMAND, run_child
 from ablate.run.process.environment import child_environment
 from ablate.run.process.launch import REQUEST_NAME, Launch
@@ -105,15 +106,15 @@ def train_trial(place: Place, command: tuple[str, ...] = TRAIN_COMMAND) -> Train
     request = place.request()
     began = time.monotonic()
     record = run_child(
-        place.study,
         Launch(
-            command=command,
+            study=place.study,
             request=request,
-            environment=place.environment(),
-            keep=(),
-            on_start=lambda pid: None,
+            command=command,
+            compile_cache=place.folder / "compile-cache",
+            visible_gpu="",
             on_event=on_event,
-        ),
+            owner=LockOwner(),
+        )
     )
     ended = time.monotonic()
     if not record.completed or record.times is None:

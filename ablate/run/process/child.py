@@ -19,7 +19,6 @@ from ablate.core.cell import PlannedTrial
 from ablate.core.errors import DiskError, LostLeaseError, TrialError
 from ablate.core.record import TrialRecord
 from ablate.core.request import EXIT_DISK
-from ablate.core.study import Study
 from ablate.files.paths import StudyPaths
 from ablate.files.stopwatch import Stopwatch
 from ablate.records.store import read_record, write_json, write_record
@@ -61,7 +60,7 @@ GRACE_S = 5.0
 LONGEST_SELECT_S = 0.5
 
 
-def run_child(study: Study, launch: Launch) -> TrialRecord:
+def run_child(launch: Launch) -> TrialRecord:
     """Train one trial in a fresh process and return its record, which is then on disk in every case.
 
     Raises:
@@ -74,18 +73,18 @@ def run_child(study: Study, launch: Launch) -> TrialRecord:
     for name in RESULT_NAMES:
         (folder / name).unlink(missing_ok=True)  # of a start that was interrupted; ended attempts were set aside
     shutil.rmtree(folder / CHECKPOINTS_NAME, ignore_errors=True)
-    end = _execute(launch, folder, study.trial_timeout_s)
+    end = _execute(launch, folder)
     record = read_record(folder) if (folder / "record.json").exists() else None
     if record is None and end.returncode == EXIT_DISK:
         full = f"cannot write {folder}: the disk is full; free some space and run again, every finished trial is kept"
         raise DiskError(end.disk_error or full)
     if record is None or (end.timed_out and not record.completed):
-        record = explain_missing_record(study, launch.request, end, folder / OUTPUT_NAME)
+        record = explain_missing_record(launch.study, launch.request, end, folder / OUTPUT_NAME)
         write_record(folder, record)
     return record
 
 
-def _execute(launch: Launch, folder: Path, timeout_s: float) -> ChildEnd:
+def _execute(launch: Launch, folder: Path) -> ChildEnd:
     reading, writing = os.pipe()
     watch = Stopwatch()
     process = None
@@ -103,8 +102,9 @@ def _execute(launch: Launch, folder: Path, timeout_s: float) -> ChildEnd:
                 process = _start(launch, folder, writing)
             finally:
                 os.close(writing)
-        launch.on_start(process.pid)
-        timed_out = not _follow(process, reading, replace(launch, on_event=hear), time.monotonic() + timeout_s)
+        launch.describe(process.pid)
+        deadline = time.monotonic() + launch.study.trial_timeout_s
+        timed_out = not _follow(process, reading, replace(launch, on_event=hear), deadline)
     finally:
         try:
             if process is not None:
@@ -130,9 +130,9 @@ def _start(launch: Launch, folder: Path, progress: int) -> subprocess.Popen[byte
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env=dict(launch.environment),
+            env=launch.environment,
             cwd=folder,
-            pass_fds=(*launch.keep, progress),
+            pass_fds=(*launch.inherited, progress),
             start_new_session=True,
         )
 

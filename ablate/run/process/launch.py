@@ -21,74 +21,52 @@ OnEvent = Callable[[Mapping[str, Any]], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """Everything needed to start the process of one trial.
+    """How the process of one trial is started.
 
     Attributes:
-        command: The program; `trial REQUEST.json` is added.
+        study: Its study.
         request: What it is asked to do, without the progress descriptor.
-        environment: Its whole environment.
-        keep: Descriptors of the lease and the device lock, which the child inherits.
-        on_start: Called with the child's pid.
+        command: The program; `trial REQUEST.json` is added.
+        compile_cache: Folder of its compile cache.
+        visible_gpu: Value of `CUDA_VISIBLE_DEVICES`.
         on_event: Called with each progress line.
+        owner: This process, as it stands in the locks.
+        locks: Held for the trial, whose process inherits them: leases and device.
         parent_death: Whether the child must die with this process (see `ablate.run.process.parent_death`).
         is_lost: Whether the leases are lost, so that the child must end at once.
     """
 
-    command: Sequence[str]
+    study: Study
     request: TrialRequest
-    environment: Mapping[str, str]
-    keep: tuple[int, ...]
-    on_start: Callable[[int], None]
+    command: Sequence[str]
+    compile_cache: Path
+    visible_gpu: str
     on_event: OnEvent
+    owner: LockOwner
+    locks: Sequence[Lease] = ()
     parent_death: bool = False
     is_lost: Callable[[], bool] = lambda: False
 
-
-def make_launch(
-    study: Study,
-    request: TrialRequest,
-    *,
-    command: Sequence[str],
-    compile_cache: Path,
-    visible_gpu: str,
-    owner: LockOwner,
-    locks: Sequence[Lease],
-    on_event: OnEvent,
-    parent_death: bool = False,
-    is_lost: Callable[[], bool] = lambda: False,
-) -> Launch:
-    """Put together how a trial is started.
-
-    Args:
-        study: Its study.
-        request: What it is asked to do.
-        command: The program.
-        compile_cache: Folder of its compile cache.
-        visible_gpu: Value of `CUDA_VISIBLE_DEVICES`.
-        owner: This process; what it writes into the locks once the trial runs.
-        locks: Held for the trial, whose process inherits them.
-        on_event, parent_death, is_lost: As in `Launch`.
-    """
-    path = Path(request.record_folder) / REQUEST_NAME
-
-    def describe(pid: int) -> None:
-        training = owner.training(request.trial.key, pid, timeout_s=study.trial_timeout_s, request=path)
-        for lock in locks:
-            lock.describe(training.to_json())
-
-    return Launch(
-        command=command,
-        request=request,
-        environment=child_environment(
+    @property
+    def environment(self) -> dict[str, str]:
+        """Its whole environment."""
+        return child_environment(
             os.environ,
-            compile_cache=compile_cache,
-            recipe_environment=request.recipe.environment,
-            num_threads=study.num_threads,
-            visible_gpu=visible_gpu,
-        ),
-        keep=tuple(number for lock in locks for number in lock.descriptors),
-        on_start=describe,
-        on_event=on_event,
-        parent_death=parent_death,
-        is_lost=is_lost,
-    )
+            compile_cache=self.compile_cache,
+            recipe_environment=self.request.recipe.environment,
+            num_threads=self.study.num_threads,
+            visible_gpu=self.visible_gpu,
+        )
+
+    @property
+    def inherited(self) -> tuple[int, ...]:
+        """Descriptors of the locks."""
+        return tuple(number for lock in self.locks for number in lock.descriptors)
+
+    def describe(self, child: int) -> None:
+        """Write into the locks that this process now trains the trial."""
+        path = Path(self.request.record_folder) / REQUEST_NAME
+        timeout_s = self.study.trial_timeout_s
+        owner = self.owner.training(self.request.trial.key, child, timeout_s=timeout_s, request=path)
+        for lock in self.locks:
+            lock.describe(owner.to_json())

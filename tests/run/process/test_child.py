@@ -72,11 +72,11 @@ def test_what_an_interrupted_start_left_is_not_taken_for_the_result(
 
     real = runner.run_child
 
-    def leave_a_record(study: Any, launch: Any) -> Any:
+    def leave_a_record(launch: Any) -> Any:
         folder = Path(launch.request.record_folder)
         write_record(folder, make_record(launch.request.trial))
         (folder / "series.parquet").write_text("old")
-        record = real(study, launch)
+        record = real(launch)
         assert not (folder / "series.parquet").exists()
         return record
 
