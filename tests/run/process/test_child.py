@@ -41,7 +41,7 @@ def test_an_exit_without_an_error_and_without_a_record_is_not_a_failure_of_unkno
 
 def test_the_record_of_a_killed_trial_says_what_it_ran_under(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_BEHAVIOR", json.dumps({"naive": "sigkill"}))
-    stated = Equivalence(parity="off", margin={"user-churn": 0.2}, metric_margin={"user-churn": 0.01})
+    stated = Equivalence(parity="off", margin={"hm/user-churn": 0.2}, metric_margin={"hm/user-churn": 0.01})
     factors = make_factors(("dynamic_shapes",), off_means="guide")
     study, design, paths = make_run(tmp_path, blocks=1, equivalence=stated, factors=factors)
     run_study(study, design, paths, SilentProgress(), command=FAKE_COMMAND)
