@@ -33,7 +33,7 @@ class Level:
     changes: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Expectation:
     """What must differ in the evidence when the optimization bites.
 

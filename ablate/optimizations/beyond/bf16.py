@@ -21,11 +21,7 @@ INFO = OptimizationInfo(
     on="bfloat16",
     off={"today": "float32"},
     numerics="training",
-    expectations=(
-        Expectation(
-            counter="bfloat16_results", direction="more", sentence="operations of the forward compute in bfloat16"
-        ),
-    ),
+    expectations=(Expectation("bfloat16_results", "more", "operations of the forward compute in bfloat16"),),
     counters={"bfloat16_results": "operations of a forward whose result is bfloat16"},
     source="PyTorch, Automatic Mixed Precision",
 )

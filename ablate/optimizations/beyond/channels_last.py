@@ -27,9 +27,7 @@ INFO = OptimizationInfo(
     why_inert={"supports:images": "this model has no images: only 4-dimensional tensors have channels to put last"},
     expectations=(
         Expectation(
-            counter="channels_last_weights",
-            direction="more",
-            sentence="the weights of convolutions lie in memory with their channels last",
+            "channels_last_weights", "more", "the weights of convolutions lie in memory with their channels last"
         ),
     ),
     counters={"channels_last_weights": "share of convolution weights with channels last"},

@@ -1,7 +1,5 @@
 """Compiling itself as an optimization: the cell compiled as it is, or the same cell run eagerly."""
 
-from __future__ import annotations
-
 from ablate.core.optimization import Expectation, Level, OptimizationInfo
 
 INFO = OptimizationInfo(
@@ -16,8 +14,6 @@ INFO = OptimizationInfo(
     off={"today": "eager"},
     numerics="rounding",
     requires=("compiled_forward",),
-    expectations=(
-        Expectation(counter="compiles.forward", direction="more", sentence="the forward is compiled at all"),
-    ),
+    expectations=(Expectation("compiles.forward", "more", "the forward is compiled at all"),),
     source="PyTorch, Introduction to torch.compile",
 )

@@ -1,7 +1,5 @@
 """Blocking or non-blocking copies of batches to the device (not in the guide)."""
 
-from __future__ import annotations
-
 from ablate.core.optimization import Expectation, Level, OptimizationInfo
 
 INFO = OptimizationInfo(
@@ -18,10 +16,6 @@ INFO = OptimizationInfo(
     on="non-blocking",
     off={"today": "blocking"},
     requires=("cuda",),
-    expectations=(
-        Expectation(
-            counter="syncs_per_step", direction="fewer", sentence="a training step does not wait for its copies"
-        ),
-    ),
+    expectations=(Expectation("syncs_per_step", "fewer", "a training step does not wait for its copies"),),
     source="PyTorch, pin_memory and non_blocking tutorial",
 )

@@ -5,8 +5,6 @@ no graph to record, and what `max-autotune-no-cudagraphs` searches are kernels o
 constant weights, which a training has not.
 """
 
-from __future__ import annotations
-
 from ablate.core.optimization import Expectation, Level, OptimizationInfo
 
 INFO = OptimizationInfo(
@@ -32,9 +30,9 @@ INFO = OptimizationInfo(
     numerics="rounding",
     expectations=(
         Expectation(
-            counter="cudagraph_recordings",
-            direction="more",
-            sentence="CUDA graphs are recorded, so that replaying one takes one launch instead of one per kernel",
+            "cudagraph_recordings",
+            "more",
+            "CUDA graphs are recorded, so that replaying one takes one launch instead of one per kernel",
         ),
     ),
     source="PyTorch, torch.compile: modes",

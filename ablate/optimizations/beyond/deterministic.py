@@ -25,11 +25,7 @@ INFO = OptimizationInfo(
     on="deterministic",
     off={"today": "free"},
     numerics="rounding",
-    expectations=(
-        Expectation(
-            counter="deterministic_algorithms", direction="more", sentence="torch is told to use deterministic kernels"
-        ),
-    ),
+    expectations=(Expectation("deterministic_algorithms", "more", "torch is told to use deterministic kernels"),),
     counters={"deterministic_algorithms": "deterministic algorithms demanded (1) or not (0)"},
     source="PyTorch, Reproducibility",
 )

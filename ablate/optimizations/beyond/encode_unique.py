@@ -24,7 +24,7 @@ INFO = OptimizationInfo(
     numerics="training",
     requires=("supports:distinct-rows",),
     why_inert={"supports:distinct-rows": "this model encodes no rows of tables"},
-    expectations=(Expectation(counter="encoded_rows", direction="fewer", sentence="the encoders see fewer rows"),),
+    expectations=(Expectation("encoded_rows", "fewer", "the encoders see fewer rows"),),
     counters={"encoded_rows": "rows that the encoders see in the first batch"},
     source="Measured on the reference GNN: benchmarks/encode_unique",
 )

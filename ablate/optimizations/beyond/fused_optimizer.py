@@ -21,11 +21,7 @@ INFO = OptimizationInfo(
     on="fused",
     off={"today": "default"},
     numerics="rounding",
-    expectations=(
-        Expectation(
-            counter="fused_groups", direction="more", sentence="the optimizer updates its weights by fused kernels"
-        ),
-    ),
+    expectations=(Expectation("fused_groups", "more", "the optimizer updates its weights by fused kernels"),),
     counters={"fused_groups": "groups of weights that the optimizer updates by a fused kernel"},
     source="PyTorch, torch.optim: foreach and fused",
 )

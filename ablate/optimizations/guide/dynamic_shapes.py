@@ -1,7 +1,5 @@
 """`dynamic=` of the compiled forward: one kernel for all sizes, or one each."""
 
-from __future__ import annotations
-
 from ablate.core.optimization import Expectation, Level, OptimizationInfo
 
 INFO = OptimizationInfo(
@@ -31,9 +29,9 @@ INFO = OptimizationInfo(
     requires=("compiled_forward",),
     expectations=(
         Expectation(
-            counter="recompiles.forward",
-            direction="fewer",
-            sentence="the forward is recompiled less often because no kernel is bound to the size of one batch",
+            "recompiles.forward",
+            "fewer",
+            "the forward is recompiled less often because no kernel is bound to the size of one batch",
         ),
     ),
     source="NVIDIA and Kumo, Optimize PyG with torch.compile (April 2025): dynamic=True",

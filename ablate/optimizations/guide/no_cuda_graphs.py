@@ -1,7 +1,5 @@
 """The compile mode of the forward: default, or recording CUDA graphs (the advice for sizes that change)."""
 
-from __future__ import annotations
-
 from ablate.core.optimization import Expectation, Level, OptimizationInfo
 
 INFO = OptimizationInfo(
@@ -25,9 +23,9 @@ INFO = OptimizationInfo(
     why_inert={"cuda": "no CUDA device: CUDA graphs cannot be recorded on a CPU"},
     expectations=(
         Expectation(
-            counter="cudagraph_recordings",
-            direction="fewer",
-            sentence="fewer CUDA graphs are recorded (none), so no time and memory go into recording them per size",
+            "cudagraph_recordings",
+            "fewer",
+            "fewer CUDA graphs are recorded (none), so no time and memory go into recording them per size",
         ),
     ),
     source="NVIDIA and Kumo, Optimize PyG with torch.compile (April 2025): default mode, not reduce-overhead",

@@ -1,7 +1,5 @@
 """How a model looks up its modules by edge type: by strings, or by tuples as PyG users write them."""
 
-from __future__ import annotations
-
 from ablate.core.optimization import Expectation, Level, OptimizationInfo
 
 INFO = OptimizationInfo(
@@ -27,9 +25,7 @@ INFO = OptimizationInfo(
     why_inert={"supports:hetero-keys": "this model has no look-ups by edge type"},
     expectations=(
         Expectation(
-            counter="graph_breaks",
-            direction="fewer",
-            sentence="the forward has fewer graph breaks because no look-up leaves the compiled graph",
+            "graph_breaks", "fewer", "the forward has fewer graph breaks because no look-up leaves the compiled graph"
         ),
     ),
     source="NVIDIA and Kumo, Optimize PyG with torch.compile (April 2025): string keys in ModuleDict",

@@ -1,7 +1,5 @@
 """With or without reading the loss and checking a metric on the host, which wait for the device in every step."""
 
-from __future__ import annotations
-
 from ablate.core.optimization import Expectation, Level, OptimizationInfo
 
 INFO = OptimizationInfo(
@@ -22,11 +20,7 @@ INFO = OptimizationInfo(
     off={"today": "syncing", "guide": "syncing"},
     numerics="identical",
     expectations=(
-        Expectation(
-            counter="syncs_per_step",
-            direction="fewer",
-            sentence="a training step makes the host wait for the device less often",
-        ),
+        Expectation("syncs_per_step", "fewer", "a training step makes the host wait for the device less often"),
     ),
     source="NVIDIA and Kumo, Optimize PyG with torch.compile (April 2025): avoid device synchronizations",
 )

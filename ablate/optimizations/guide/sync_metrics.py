@@ -1,7 +1,5 @@
 """With or without `loss.item()` in every step: one part of `sync_free`."""
 
-from __future__ import annotations
-
 from ablate.core.optimization import Expectation, Level, OptimizationInfo
 
 INFO = OptimizationInfo(
@@ -17,8 +15,6 @@ INFO = OptimizationInfo(
     on="on-device",
     off={"today": "reading", "guide": "reading"},
     numerics="identical",
-    expectations=(
-        Expectation(counter="syncs_per_step", direction="fewer", sentence="a training step reads no loss back"),
-    ),
+    expectations=(Expectation("syncs_per_step", "fewer", "a training step reads no loss back"),),
     source="NVIDIA and Kumo, Optimize PyG with torch.compile (April 2025): avoid device synchronizations",
 )

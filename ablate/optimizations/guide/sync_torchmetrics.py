@@ -1,7 +1,5 @@
 """With or without a torchmetrics mean that checks its input: a part of `sync_free`."""
 
-from __future__ import annotations
-
 from ablate.core.optimization import Expectation, Level, OptimizationInfo
 
 INFO = OptimizationInfo(
@@ -18,10 +16,6 @@ INFO = OptimizationInfo(
     on="on-device",
     off={"today": "validating", "guide": "validating"},
     numerics="identical",
-    expectations=(
-        Expectation(
-            counter="syncs_per_step", direction="fewer", sentence="a training step waits for no check of a metric"
-        ),
-    ),
+    expectations=(Expectation("syncs_per_step", "fewer", "a training step waits for no check of a metric"),),
     source="NVIDIA and Kumo, Optimize PyG with torch.compile (April 2025): avoid device synchronizations",
 )

@@ -1,7 +1,5 @@
 """The learning rate as a Python float or as a tensor."""
 
-from __future__ import annotations
-
 from ablate.core.optimization import Expectation, Level, OptimizationInfo
 
 INFO = OptimizationInfo(
@@ -36,10 +34,9 @@ INFO = OptimizationInfo(
     requires=("compiled_step",),
     expectations=(
         Expectation(
-            counter="compiles.optimizer_step",
-            direction="fewer",
-            sentence="the optimizer step is compiled less often because a new learning rate is a new value of the same "
-            "tensor",
+            "compiles.optimizer_step",
+            "fewer",
+            "the optimizer step is compiled less often because a new learning rate is a new value of the same tensor",
         ),
     ),
     source="NVIDIA and Kumo, Optimize PyG with torch.compile (April 2025): lr=torch.tensor(lr)",

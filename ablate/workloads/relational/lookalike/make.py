@@ -11,6 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib import resources
 from itertools import groupby
 from pathlib import Path
 
@@ -33,11 +34,11 @@ from ablate.workloads.relational.lookalike.sales import Baskets, DaySales, simul
 from ablate.workloads.relational.lookalike.tables import NUM_DAYS, make_articles, make_customers, num_departments
 from ablate.workloads.relational.lookalike.tasks import (
     SEEDS_OF_SPLIT,
+    TASKS,
     WeekSales,
     dataset_manifest,
     day_timestamp,
     label_tables,
-    task_manifests,
     week_of_day,
 )
 
@@ -177,8 +178,9 @@ def _write_dataset(folder: Path, scale: str, seed: int, on_week: OnWeek) -> None
     with RowGroups(folder, SCALES[scale].rows_per_group) as files:
         _write_tables(files, SCALES[scale], seed, on_week)
     dataset_manifest(scale).save(folder / "manifest.yaml")
-    for task in task_manifests():
-        task.save(folder / "tasks" / task.name / "manifest.yaml")
+    for task in TASKS:
+        manifest = resources.files(__package__) / "manifests" / f"{task}.yaml"
+        (folder / "tasks" / task / "manifest.yaml").write_bytes(manifest.read_bytes())
     written = sorted(path for path in folder.rglob("*") if path.is_file())
     digests = {path.relative_to(folder).as_posix(): file_sha256(path) for path in written}
     rows = {path.removesuffix(".parquet"): count for path, count in files.rows.items()}

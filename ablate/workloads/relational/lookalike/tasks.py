@@ -1,4 +1,4 @@
-"""Transactions -> the three rel-hm tasks: their manifests and their label tables.
+"""Transactions -> the label tables of the three rel-hm tasks, whose manifests lie in `manifests/`.
 
 A transaction belongs to week k if its day lies in (seed k - 7 d, seed k]; seed 0 is 2019-09-09. The label window of
 seed k is therefore week k + 1, and the customers whose churn is asked at seed k are those of week k.
@@ -11,50 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from relbench.manifest import DatasetManifest, TableSpec, TaskManifest
+from relbench.manifest import DatasetManifest, TableSpec
 
 FIRST_DAY = np.datetime64("2019-09-07", "ns")
 FIRST_SEED = np.datetime64("2019-09-09", "ns")
+TASKS = ("user-churn", "item-sales", "user-item-purchase")
 SEEDS_OF_SPLIT = {"train": range(0, 52), "val": range(52, 53), "test": range(53, 54)}
 VAL_TIMESTAMP, TEST_TIMESTAMP = "2020-09-07", "2020-09-14"
 _DAY = np.timedelta64(86_400_000_000_000, "ns")
-
-_CHURN_SQL = """SELECT
-    seeds.timestamp,
-    seen.customer_id,
-    CAST(NOT EXISTS (
-        SELECT 1
-        FROM transactions AS later
-        WHERE later.customer_id = seen.customer_id
-          AND later.t_dat > seeds.timestamp
-          AND later.t_dat <= seeds.timestamp + INTERVAL '{timedelta}'
-    ) AS BIGINT) AS churn
-FROM timestamps AS seeds
-JOIN transactions AS seen
-  ON seen.t_dat > seeds.timestamp - INTERVAL '{timedelta}' AND seen.t_dat <= seeds.timestamp
-GROUP BY seeds.timestamp, seen.customer_id
-"""
-_SALES_SQL = """SELECT
-    seeds.timestamp,
-    article.article_id,
-    COALESCE(SUM(transactions.price), 0.0) AS sales
-FROM timestamps AS seeds
-CROSS JOIN article
-LEFT JOIN transactions
-  ON transactions.article_id = article.article_id
- AND transactions.t_dat > seeds.timestamp
- AND transactions.t_dat <= seeds.timestamp + INTERVAL '{timedelta}'
-GROUP BY seeds.timestamp, article.article_id
-"""
-_PURCHASE_SQL = """SELECT
-    seeds.timestamp,
-    transactions.customer_id,
-    LIST(DISTINCT transactions.article_id) AS article_id
-FROM timestamps AS seeds
-JOIN transactions
-  ON transactions.t_dat > seeds.timestamp AND transactions.t_dat <= seeds.timestamp + INTERVAL '{timedelta}'
-GROUP BY seeds.timestamp, transactions.customer_id
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,50 +53,6 @@ def dataset_manifest(scale: str) -> DatasetManifest:
             "customer": TableSpec(pkey="customer_id"),
             "transactions": TableSpec(time_col="t_dat", fkeys={"customer_id": "customer", "article_id": "article"}),
         },
-    )
-
-
-def task_manifests() -> tuple[TaskManifest, ...]:
-    """Manifests of user-churn, item-sales and user-item-purchase, with the query that regenerates the labels."""
-    return (
-        TaskManifest(
-            name="user-churn",
-            kind="forecast",
-            task_type="binary_classification",
-            description="Will a customer with a purchase in the past week buy nothing in the next one?",
-            entity_table="customer",
-            entity_col="customer_id",
-            target_col="churn",
-            time_col="timestamp",
-            timedelta="7 days",
-            sql=_CHURN_SQL,
-        ),
-        TaskManifest(
-            name="item-sales",
-            kind="forecast",
-            task_type="regression",
-            description="Sum of the prices at which an article is sold in the next week.",
-            entity_table="article",
-            entity_col="article_id",
-            target_col="sales",
-            time_col="timestamp",
-            timedelta="7 days",
-            sql=_SALES_SQL,
-        ),
-        TaskManifest(
-            name="user-item-purchase",
-            kind="forecast",
-            task_type="recommendation",
-            description="The articles that a customer buys in the next week.",
-            src_entity_table="customer",
-            src_entity_col="customer_id",
-            dst_entity_table="article",
-            dst_entity_col="article_id",
-            eval_k=12,
-            time_col="timestamp",
-            timedelta="7 days",
-            sql=_PURCHASE_SQL,
-        ),
     )
 
 
