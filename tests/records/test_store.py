@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ablate.core.errors import StoredDataError
+from ablate.core.evidence import Gpu
 from ablate.core.record import Failure, TrialRecord
 from ablate.core.serialize import to_dict
 from ablate.records.store import SERIES_COLUMNS, inspect_record, read_record, write_json, write_record, write_series
@@ -80,6 +81,15 @@ def test_an_old_record_has_no_digest_and_its_steady_time_is_that_of_its_epochs(
     found = read_record(tmp_path / "a").times
     # median of 0.5, 0.75, 0.25; 4.5 s in all, less 4 x 0.5 s; 2.5 s and ten epochs of 0.5 s
     assert found is not None and (found.steady_s, found.startup_s, found.horizon_s) == (0.5, 2.5, 7.5)
+
+
+def test_the_environment_of_an_old_record_is_read(record: TrialRecord, tmp_path: Path) -> None:
+    start = {"load_average": 1, "gpu": {"driver": "570.1", "sm_clock_mhz": 1980, "throttles": ["idle"]}}
+    told = {"python": "3.11", "sampler": "native", "git_commit": None, "machine": {"start": start, "foreign_cpus": 0.5}}
+    write_json(tmp_path / "a" / "record.json", {**to_dict(record), "format": 2, "environment": told})
+    found = read_record(tmp_path / "a").environment
+    assert (found.python, found.num_cpus, found.machine.foreign_cpus) == ("3.11", None, 0.5)
+    assert found.machine.start.gpu == Gpu(driver="570.1", sm_clock_mhz=1980.0, throttles=("idle",))
 
 
 @pytest.mark.usefixtures("record")

@@ -72,6 +72,7 @@ def train(folder: Path, planted: dict[str, str]) -> dict:
     record["environment"]["variables"] = {
         name: value.replace(str(folder), "FOLDER") for name, value in record["environment"]["variables"].items()
     }
+    del record["environment"]["machine"]  # its load
     evidence = record["evidence"]
     del evidence["stages"], evidence["counters"]["compile_s"]
     for event in evidence["events"]:
