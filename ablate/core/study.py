@@ -15,6 +15,9 @@ from ablate.core.workload import WorkloadInfo
 
 DesignKind = Literal["factorial", "fraction", "ladder", "leave-one-out", "add-one-in", "cells"]
 LOOKS = (5, 8, 12, 20, 40)
+FEWEST_VARYING: Mapping[DesignKind, int] = {
+    "factorial": 1, "fraction": 4, "ladder": 2, "leave-one-out": 1, "add-one-in": 1, "cells": 0
+}  # fmt: skip
 CachePolicy = Literal["per-cell", "shared", "none"]
 
 

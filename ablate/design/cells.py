@@ -8,7 +8,7 @@ from itertools import combinations
 
 from ablate.core.cell import Cell, Design, DesignedCell, Execution
 from ablate.core.errors import UserError
-from ablate.core.study import ExplicitCell, Factor, Study
+from ablate.core.study import FEWEST_VARYING, ExplicitCell, Factor, Study
 from ablate.design.fraction import FEWEST_ACTING
 from ablate.design.game import half_fraction
 from ablate.design.recipes import CHANGES_NOTHING, Appliers, Recipes
@@ -82,10 +82,6 @@ def _fixed_level(factor: Factor) -> str | None:
     return {"on": factor.on, "off": factor.off, "both": None}[factor.setting]
 
 
-FEWEST_VARYING = {"factorial": 1, "ladder": 2, "leave-one-out": 1, "add-one-in": 1, "fraction": 4,
-                  "cells": 0}  # fmt: skip
-
-
 def make_design(study: Study, appliers: Appliers | None = None) -> Design:
     """Lay out the cells of a study and the trials that measure them.
 
@@ -138,7 +134,7 @@ def _cells(study: Study, arms: Mapping[str, Cell]) -> list[Cell]:
         cells += [arms[f"without-{name}"] for name in names]
     elif study.design == "add-one-in":
         cells += [arms[f"with-{name}"] for name in names]
-    return list({_setting(cell): cell for cell in cells}.values())
+    return list({cell.key: cell for cell in cells}.values())
 
 
 def _acting_names(study: Study) -> tuple[str, ...]:
@@ -175,7 +171,7 @@ class _Designer:
         return DesignedCell(
             cell=cell,
             effective_key=self.keys[self.recipes.identity(cell)],
-            arms=self.names.get(_setting(cell), ()) or _arm_of_other_levels(self.study, cell),
+            arms=self.names.get(cell.key, ()) or _arm_of_other_levels(self.study, cell),
             on=tuple(f.name for f in self.study.factors if _is_on(f, cell)),
             inert={name: inert[name] for name in varying if name in inert},
             execution=self.recipes.of(cell).execution,
@@ -209,9 +205,5 @@ def _is_on(factor: Factor, cell: Cell) -> bool:
 def _arms_by_setting(arms: Mapping[str, Cell]) -> dict[str, tuple[str, ...]]:
     names: dict[str, tuple[str, ...]] = {}
     for name, cell in arms.items():
-        names[_setting(cell)] = (*names.get(_setting(cell), ()), name)
+        names[cell.key] = (*names.get(cell.key, ()), name)
     return names
-
-
-def _setting(cell: Cell) -> str:
-    return cell.key

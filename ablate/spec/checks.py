@@ -60,8 +60,16 @@ def read_factors(
         faults += [Fault(position=source.at_value((*path, key)), text=sentence) for key, sentence in wrong.items()]
         if wrong:
             continue
-        factor = _factor(found.info, section, off_means, found.path)
-        factors[factor.name] = factor
+        meaning = section.off_means or off_means
+        factor = factors[found.info.name] = Factor(
+            info=found.info,
+            off_means=meaning,
+            off=section.off or found.info.off_level(meaning),
+            on=section.on or found.info.on,
+            setting=section.use,
+            path=found.path,
+            digest=file_digest(found.path),
+        )
         if factor.off == factor.on:
             sentence = f"off and on are the same level '{factor.on}' of {factor.name}; choose two levels"
             faults.append(Fault(position=source.at_value(path), text=sentence))
@@ -90,19 +98,6 @@ def _wrong_levels(info: OptimizationInfo, section: OptimizationSection) -> dict[
         for key, level in given.items()
         if level is not None and level not in info.levels
     }
-
-
-def _factor(info: OptimizationInfo, section: OptimizationSection, off_means: OffMeans, path: str | None) -> Factor:
-    meaning = section.off_means or off_means
-    return Factor(
-        info=info,
-        off_means=meaning,
-        off=section.off or info.off_level(meaning),
-        on=section.on or info.on,
-        setting=section.use,
-        path=path,
-        digest=file_digest(path),
-    )
 
 
 def read_margins(

@@ -8,12 +8,11 @@ from typing import Any, Literal, cast
 
 from ablate.core.cell import Execution
 from ablate.core.errors import did_you_mean
-from ablate.core.study import DesignKind, ExplicitCell, Factor
+from ablate.core.study import FEWEST_VARYING, DesignKind, ExplicitCell, Factor
 from ablate.spec.errors import Fault, clean
 from ablate.spec.models import KINDS
 from ablate.spec.source import Path, Source
 
-FEWEST_VARYING = {"factorial": 1, "fraction": 4, "ladder": 2, "leave-one-out": 1, "add-one-in": 1}
 MOST_VARYING = {"factorial": 8, "fraction": 9}
 MOST_CELLS = 512
 Acts = Callable[[Factor, Execution], bool]
@@ -48,17 +47,14 @@ def read_layout(value: Any, factors: tuple[Factor, ...], *, acts: Acts, complete
         if complete and value == "fraction" and not layout.faults:
             layout.faults += _number_of_acting(factors, acts, source)
     else:
-        layout.faults.append(Fault(position=source.at_value(("design",)), text=_wrong_kind(value)))
+        text = f"expected one of {', '.join(KINDS)}, or a list of cells such as [eager, naive, full]"
+        if isinstance(value, str):
+            text = f"unknown design '{clean(value)}'{did_you_mean(value, KINDS)}"
+        layout.faults.append(Fault(position=source.at_value(("design",)), text=text))
     return layout
 
 
-def _wrong_kind(value: Any) -> str:
-    if isinstance(value, str):
-        return f"unknown design '{clean(value)}'{did_you_mean(value, KINDS)}"
-    return f"expected one of {', '.join(KINDS)}, or a list of cells such as [eager, naive, full]"
-
-
-def _number_of_varying(kind: str, factors: tuple[Factor, ...], source: Source) -> Iterable[Fault]:
+def _number_of_varying(kind: DesignKind, factors: tuple[Factor, ...], source: Source) -> Iterable[Fault]:
     varying = sum(factor.setting == "both" for factor in factors)
     where = source.at_value(("design",) if ("design",) in source.values else ("optimizations",))
     if varying < FEWEST_VARYING[kind]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field, WithJsonSchema, field_validator, model_validator
-from pydantic.config import JsonDict
+from pydantic import Field, WithJsonSchema, field_validator
 
-from ablate.spec.values import Duration, Interval, Positive, Section, Text, Window
+from ablate.spec.values import Duration, Interval, Place, Positive, Section, Seed, ShortSection, Text, Window
 
 STUDY_NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 KINDS = ("factorial", "fraction", "ladder", "leave-one-out", "add-one-in")
@@ -30,62 +29,38 @@ class ClaimSection(Section):
         return value
 
 
-def _accept_name_alone(schema: JsonDict) -> None:
-    mapping = dict(schema)
-    schema.clear()
-    schema["anyOf"] = [{"type": "string", "minLength": 1, "maxLength": 1000}, mapping]
-
-
-class WorkloadSection(Section):
+class WorkloadSection(ShortSection):
     """One workload; written as its name or file, or as a mapping with its options."""
 
-    model_config = ConfigDict(json_schema_extra=_accept_name_alone)
     expects: ClassVar[str] = (
         "a name, path/to/file.py, or a mapping such as {use: hm/user-churn, options: {channels: 16}}"
     )
-    use: Annotated[str, Field(min_length=1, max_length=1000)] = Field(description="Name, or path/to/file.py.")
+    use: Place = Field(description="Name, or path/to/file.py.")
     options: dict[str, Any] = Field(default={}, description="Options of this workload, as it declares them.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _name_alone(cls, value: Any) -> Any:
-        return {"use": value} if isinstance(value, str) else value
 
 
 class DataSection(Section):
     """Options of every workload that trains on tables: where they come from."""
 
     expects: ClassVar[str] = "a mapping such as {dataset: look-alike, scale: tiny}"
-    dataset: Annotated[str, Field(min_length=1, max_length=1000)] = Field(
+    dataset: Place = Field(
         description="look-alike, the name of a RelBench dataset, or a folder (written with a slash) in its format."
     )
     revision: Annotated[str, Field(min_length=1, max_length=100)] | None = Field(
         default=None, description="Pinned revision of a dataset from the hub."
     )
     scale: Literal["tiny", "small", "real"] | None = Field(default=None, description="Size of the look-alike.")
-    seed: Annotated[int, Field(ge=0, lt=2**31)] | None = Field(default=None, description="Seed of the look-alike.")
+    seed: Seed | None = Field(default=None, description="Seed of the look-alike.")
 
 
-def _accept_setting_alone(schema: JsonDict) -> None:
-    mapping = dict(schema)
-    schema.clear()
-    schema["anyOf"] = [{"enum": ["both", "on", "off"]}, mapping]
-
-
-class OptimizationSection(Section):
+class OptimizationSection(ShortSection):
     """How one optimization takes part; written as `both`, `on`, `off`, or as a mapping."""
 
-    model_config = ConfigDict(json_schema_extra=_accept_setting_alone)
     expects: ClassVar[str] = "both, on, off or a mapping such as {use: both, off_means: guide}"
     use: Literal["both", "on", "off"] = Field(default="both", description="Vary it, or fix it in every compiled cell.")
     off_means: Literal["today", "guide"] | None = Field(default=None, description="Meaning of off for this one.")
     off: str | None = Field(default=None, description="The level that counts as off.")
     on: str | None = Field(default=None, description="The level that counts as on.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _setting_alone(cls, value: Any) -> Any:
-        return {"use": value} if isinstance(value, str) else value
 
 
 class TimingSection(Section):
@@ -152,17 +127,11 @@ class LoaderSection(Section):
     pin_memory: bool = Field(default=False, description="Page-locked batches, for a GPU.")
 
 
-def _accept_parity_alone(schema: JsonDict) -> None:
-    mapping = dict(schema)
-    schema.clear()
-    schema["anyOf"] = [{"enum": ["default", "all", "off"]}, mapping]
-
-
-class EquivalenceSection(Section):
+class EquivalenceSection(ShortSection):
     """What counts as the same training; fixed before any trial. Written as `default`, `all`, `off`, or as a mapping."""
 
-    model_config = ConfigDict(json_schema_extra=_accept_parity_alone)
     expects: ClassVar[str] = "default, all, off or a mapping such as {margin: {hm/user-churn: 0.002}}"
+    alone: ClassVar[str] = "parity"
     parity: Literal["default", "all", "off"] = Field(
         default="default",
         description="Parity trials: the arms in the first block and window, every cell, block and window, or none.",
@@ -182,11 +151,6 @@ class EquivalenceSection(Section):
     window_steps: int = Field(default=60, ge=1, le=1_000_000, description="Steps of a window.")
     reruns: int = Field(default=5, ge=2, le=100, description="Eager reruns a window, weights moved by one ulp.")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _parity_alone(cls, value: Any) -> Any:
-        return {"parity": value} if isinstance(value, str) else value
-
 
 class SequentialSection(Section):
     """Add whole blocks until the intervals are narrow enough."""
@@ -205,9 +169,7 @@ class TrackingSection(Section):
     """Where MLflow stores the study."""
 
     expects: ClassVar[str] = 'a mapping such as {uri: "sqlite:///mlflow.db"}'
-    uri: Annotated[str, Field(min_length=1, max_length=1000)] | None = Field(
-        default=None, description="MLflow tracking URI."
-    )
+    uri: Place | None = Field(default=None, description="MLflow tracking URI.")
 
 
 ExplicitDesign: dict[str, Any] = {
@@ -245,7 +207,7 @@ class SpecFile(Section):
     sequential: SequentialSection | None = Field(
         default=None, description="Add blocks until the intervals are narrow enough; if omitted, a fixed number."
     )
-    seed: int = Field(default=0, ge=0, lt=2**31, description="Seed of the first block.")
+    seed: Seed = Field(default=0, description="Seed of the first block.")
     timing: TimingSection = TimingSection()
     training: TrainingSection = TrainingSection()
     loader: LoaderSection = LoaderSection()
@@ -269,7 +231,7 @@ class SpecFile(Section):
         ),
     ] = Field(default=None, description="Changes to this spec on a machine with that device.")
     tracking: TrackingSection = TrackingSection()
-    ledger: Annotated[str, Field(min_length=1, max_length=1000)] | None = Field(
+    ledger: Place | None = Field(
         default=None, description="PostgreSQL database that workers of several hosts share; if omitted, a file."
     )
 

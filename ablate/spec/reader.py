@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -11,9 +12,9 @@ from pydantic import ValidationError
 
 from ablate.core.cell import Execution
 from ablate.core.errors import UserError
-from ablate.core.study import Factor, Study
+from ablate.core.serialize import from_dict
+from ablate.core.study import Claim, Equivalence, Factor, LoaderOptions, Sequential, Study, Timing, Training
 from ablate.plugins.catalog import Catalog
-from ablate.spec.assemble import Draft, assemble
 from ablate.spec.checks import (
     arm_faults,
     loader_faults,
@@ -24,7 +25,7 @@ from ablate.spec.checks import (
     window_faults,
 )
 from ablate.spec.errors import Fault, SpecError
-from ablate.spec.layout import arm_names, read_layout
+from ablate.spec.layout import Layout, arm_names, read_layout
 from ablate.spec.messages import faults_of
 from ablate.spec.models import SpecFile
 from ablate.spec.names import Names
@@ -65,17 +66,17 @@ def read_study(
     resolved = _resolve_device(source, device, faults)
     active = with_profile(source, resolved) if resolved in profiles else source
     names.remember_files(active.value.get("workloads"))
-    draft, found = _check(with_overrides(active, overrides or {}), resolved, names)
+    study, found = _check(with_overrides(active, overrides or {}), resolved, names)
     faults += found
     for other in profiles:
         if other != resolved:
             _, found = _check(with_profile(source, other), "cuda" if other == "cuda" else "cpu", names)
             inside = places_of(source, other)
             faults += [fault for fault in found if fault.position in inside]
-    if faults or draft is None:
+    if faults or study is None:
         _refuse(faults, path, text)
     profile = resolved if resolved in profiles else None
-    return assemble(draft, device=resolved, profile=profile, spec_path=path, spec_text=text)
+    return replace(study, profile=profile, spec_path=str(path), spec_text=text)
 
 
 def _read_text(path: Path) -> str:
@@ -103,14 +104,12 @@ def _resolve_device(source: Source, detected: Device | None, faults: list[Fault]
     return detected or "cpu"
 
 
-def _check(source: Source, device: Device, names: Names) -> tuple[Draft | None, list[Fault]]:
+def _check(source: Source, device: Device, names: Names) -> tuple[Study | None, list[Fault]]:
     """Check every section by itself, then the combinations of the sections that are right."""
     spec, wrong, faults = validate(source)
-    factors, found = read_factors(spec.optimizations, spec.off_means, names, source)
-    faults += found
+    factors, of_factors = read_factors(spec.optimizations, spec.off_means, names, source)
     complete = "optimizations" not in wrong and len(factors) == len(spec.optimizations)
-    workloads, found = read_workloads(spec, names, source)
-    faults += found
+    workloads, of_workloads = read_workloads(spec, names, source)
 
     def acts(factor: Factor, execution: Execution) -> bool:
         supports = set.intersection(*(set(choice.info.supports) for choice in workloads)) if workloads else set()
@@ -120,22 +119,44 @@ def _check(source: Source, device: Device, names: Names) -> tuple[Draft | None, 
         return reason is None
 
     layout = read_layout(spec.design, factors, acts=acts, complete=complete, source=source)
-    faults += layout.faults
-    faults += loader_faults(spec.loader, workloads, source)
-    faults += supports_faults(factors, workloads, source)
-    faults += sequential_faults(spec, source)
-    margin, found = read_margins("margin", spec.equivalence.margin, workloads, names, source)
-    faults += found
-    metric_margin, found = read_margins("metric_margin", spec.equivalence.metric_margin, workloads, names, source)
-    faults += found
-    faults += window_faults(spec, source)
+    margin, of_margin = read_margins("margin", spec.equivalence.margin, workloads, names, source)
+    metric_margin, of_metric = read_margins("metric_margin", spec.equivalence.metric_margin, workloads, names, source)
+    faults += [*of_factors, *of_workloads, *layout.faults, *loader_faults(spec.loader, workloads, source)]
+    faults += [*supports_faults(factors, workloads, source), *sequential_faults(spec, source)]
+    faults += [*of_margin, *of_metric, *window_faults(spec, source)]
     if complete:
         faults += arm_faults(spec, arm_names(factors, acts), source)
     if faults:
         return None, faults
-    return Draft(
-        spec=spec, factors=factors, workloads=workloads, layout=layout, margin=margin, metric_margin=metric_margin
-    ), []
+    margins = {"margin": margin, "metric_margin": metric_margin}
+    return _assemble(spec, layout, margins, factors=factors, workloads=workloads, device=device), []
+
+
+SECTIONS: dict[str, type[Any]] = {
+    "claim": Claim, "timing": Timing, "loader": LoaderOptions, "sequential": Sequential
+}  # fmt: skip
+AS_WRITTEN = ("question", "compile_step", "compile_backend", "blocks", "seed", "compile_cache", "num_threads", "ledger")
+
+
+def _assemble(spec: SpecFile, layout: Layout, margins: Mapping[str, Mapping[str, float]], **found: Any) -> Study:
+    """The study that a checked spec describes; what does not matter for its faults (profile, path, text) is empty."""
+    plain, optimizer = spec.model_dump(), spec.training.optimizer
+    arms = list(dict.fromkeys(spec.equivalence.arms))
+    return Study(
+        name=spec.study,
+        design=layout.kind,
+        cells=layout.cells,
+        training=from_dict(Training, {**plain["training"], "optimizer": optimizer.name, "lr": optimizer.lr}),
+        equivalence=from_dict(Equivalence, {**plain["equivalence"], **margins, "arms": arms}),
+        trial_timeout_s=float(spec.trial_timeout),
+        tracking_uri=spec.tracking.uri,
+        profile=None,
+        spec_path="",
+        spec_text="",
+        **{name: plain[name] for name in AS_WRITTEN},
+        **{name: plain[name] and from_dict(kind, plain[name]) for name, kind in SECTIONS.items()},
+        **found,
+    )
 
 
 PLACEHOLDERS: dict[str, Any] = {"study": "x", "workloads": ["x"], "data": {"dataset": "look-alike"}}

@@ -6,7 +6,8 @@ import math
 import re
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic.config import JsonDict
 
 DURATION = re.compile(r"^(?:(\d{1,4})\s*h)?\s*(?:(\d{1,5})\s*m(?:in)?)?\s*(?:(\d{1,7})\s*s)?$")
 LONGEST_TRIAL_S = 7 * 24 * 3600.0
@@ -14,6 +15,8 @@ LONGEST_TRIAL_S = 7 * 24 * 3600.0
 Positive = Annotated[float, Field(gt=0, le=1e6)]
 Interval = Annotated[list[Positive], Field(min_length=2, max_length=2)]
 Text = Annotated[str, Field(max_length=2000)]
+Place = Annotated[str, Field(min_length=1, max_length=1000)]  # a name, a file or an address
+Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 def parse_duration(value: Any) -> float:
@@ -55,3 +58,23 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
     expects: ClassVar[str] = "a mapping of keys to values"
+
+
+def _accept_alone(schema: JsonDict, model: type[Any]) -> None:
+    mapping = dict(schema)
+    key: Any = mapping["properties"]
+    kind = {name: value for name, value in key[model.alone].items() if name in ("enum", "minLength", "maxLength")}
+    schema.clear()
+    schema["anyOf"] = [kind if "enum" in kind else {"type": "string", **kind}, mapping]
+
+
+class ShortSection(Section):
+    """A section that may also be written as the text of its key `alone`."""
+
+    model_config = ConfigDict(json_schema_extra=_accept_alone)
+    alone: ClassVar[str] = "use"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _key_alone(cls, value: Any) -> Any:
+        return {cls.alone: value} if isinstance(value, str) else value
