@@ -374,7 +374,10 @@ def test_timed_predictions_say_that_masks_are_not_aligned(tmp_path: Path) -> Non
     paths = write_study_folder(tmp_path, study, design, make_records(study, design))
     for planned in design.trials:
         shift = 0.0 if planned.cell.name == "eager" else 2.0
-        write_run_predictions(paths.records / planned.slug, {"timed": np.array([-1.0, 1.0]) + shift})
+        folder = paths.records / planned.slug
+        record = read_record(folder)
+        write_run_predictions(folder, {"timed": np.array([-1.0, 1.0]) + shift})
+        write_record(folder, record)
     found = [a for a in analyze(paths).workloads[0].training.agreement if a.arm == "full"]
     assert [(a.trials, a.block, a.num_changed, a.num_rows) for a in found] == [("timed", 0, 1, 2), ("timed", 1, 1, 2)]
     assert {a.note for a in found} == {"dropout masks are not aligned in timed trials"}
