@@ -1,6 +1,7 @@
-"""A number in SI units -> the text a person reads (durations, memory, speed-ups)."""
+"""Numbers in SI units, and lists -> the text a person reads (durations, memory, speed-ups, names)."""
 
 import math
+from collections.abc import Sequence
 
 BYTES_PER_GIB = 1024**3
 
@@ -18,11 +19,11 @@ def format_duration(seconds: float) -> str:
     return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60)} min"
 
 
-def speedup_from_log(effect: float) -> float:
-    """Turn an effect (difference of log times, positive = faster) into a speed-up factor (> 1 = faster)."""
-    return math.exp(effect)
-
-
 def percent_from_log(effect: float) -> float:
     """Turn an effect on log time into percent faster: `100 * (exp(effect) - 1)`."""
     return 100.0 * math.expm1(effect)
+
+
+def name_some(names: Sequence[str], most: int = 4, joint: str = ", ") -> str:
+    """The first names, and how many more there are: `a, b and 3 more`."""
+    return joint.join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -11,20 +11,19 @@ from ablate.analysis.results.speed import Speed
 from ablate.analysis.results.study import WorkloadResults
 from ablate.analysis.words.speed import RESPONSE_NAMES, format_factor, format_interval
 from ablate.core.contrast import ContrastKind
-from ablate.report.cells import EMPTY, TableCell, cell, percent, speedup_cell
+from ablate.report.cells import EMPTY, Table, TableCell, cell, percent, speedup_cell, table
 
 METHODS = ("Satterthwaite", "cluster bootstrap", "mean of epochs", "fastest epoch")
-Header = tuple[list[str], list[list[TableCell]]]
 
 
 def attribution_section(result: WorkloadResults, used: Sequence[Response]) -> dict[str, Any]:
-    """Work out headers and rows of every table (None where there is nothing to show), and the remarks."""
+    """Work out every table (None where there is nothing to show), and the remarks."""
     speed = result.speed
     return {
-        "pairs": _as_table(_pairs(speed, used)),
-        "orders": _as_table(_orders(speed, used)),
-        "levels": _as_table(_plain(speed, used, "level", "level")),
-        "sensitivity": _as_table(_sensitivity(speed)),
+        "pairs": _pairs(speed, used),
+        "orders": _orders(speed, used),
+        "levels": _plain(speed, used, "level", "level"),
+        "sensitivity": _sensitivity(speed),
         "assumes": next((e.assumes for e in speed.effects if e.assumes), ""),
         "fold_over": _fold_over(speed),
         "run_order": _run_order(result.quality.run_order),
@@ -33,20 +32,16 @@ def attribution_section(result: WorkloadResults, used: Sequence[Response]) -> di
     }
 
 
-def _as_table(found: Header | None) -> dict[str, Any] | None:
-    return None if found is None else {"headers": found[0], "rows": found[1]}
-
-
-def _pairs(speed: Speed, used: Sequence[Response]) -> Header | None:
+def _pairs(speed: Speed, used: Sequence[Response]) -> Table | None:
     found = _plain(speed, used, "interaction", "pair (exploratory)")
     lack = _plain(speed, used, "lack-of-fit", "")
     if found is not None and lack is not None:
         first = cell("lack of fit", "what the pairs leave unexplained", "strong")
-        found[1].extend([first, *row[1:]] for row in lack[1])
+        found["rows"].extend([first, *row[1:]] for row in lack["rows"])
     return found
 
 
-def _plain(speed: Speed, used: Sequence[Response], kind: ContrastKind, header: str) -> Header | None:
+def _plain(speed: Speed, used: Sequence[Response], kind: ContrastKind, header: str) -> Table | None:
     """One row per subject of a kind that has no verdict of its own."""
     subjects = dict.fromkeys(e.subject for e in speed.effects if e.kind == kind and e.estimate is not None)
     if not subjects:
@@ -55,10 +50,10 @@ def _plain(speed: Speed, used: Sequence[Response], kind: ContrastKind, header: s
         [cell(subject, tone="strong"), *(speedup_cell(speed.effect(r, kind, subject), simultaneous=True) for r in used)]
         for subject in subjects
     ]
-    return [header, *(RESPONSE_NAMES[r] for r in used)], rows
+    return table([header, *(RESPONSE_NAMES[r] for r in used)], rows)
 
 
-def _orders(speed: Speed, used: Sequence[Response]) -> Header | None:
+def _orders(speed: Speed, used: Sequence[Response]) -> Table | None:
     ranges = {(r.optimization, r.response): r for r in speed.order_ranges}
     names = dict.fromkeys(name for name, _ in ranges)
     if len(names) < 2:
@@ -77,10 +72,10 @@ def _orders(speed: Speed, used: Sequence[Response]) -> Header | None:
                 )
             )
         rows.append(row)
-    return ["rung: guide's order, range over all", *(RESPONSE_NAMES[r] for r in used)], rows
+    return table(["rung: guide's order, range over all", *(RESPONSE_NAMES[r] for r in used)], rows)
 
 
-def _sensitivity(speed: Speed) -> Header | None:
+def _sensitivity(speed: Speed) -> Table | None:
     """Steady time only: the primary interval beside the others."""
     rows = []
     for effect in speed.effects:
@@ -100,7 +95,7 @@ def _sensitivity(speed: Speed) -> Header | None:
                     *(_other(others.get(method)) for method in METHODS),
                 ]
             )
-    return (["steady epoch", "block-t (primary)", *METHODS], rows) if rows else None
+    return table(["steady epoch", "block-t (primary)", *METHODS], rows) if rows else None
 
 
 def _other(item: Sensitivity | None) -> TableCell:

@@ -9,6 +9,7 @@ from ablate.analysis.results.speed import Speed
 from ablate.analysis.results.study import WorkloadResults
 from ablate.analysis.words.speed import RESPONSE_NAMES, why_not_reported
 from ablate.core.contrast import ContrastKind
+from ablate.core.units import name_some
 
 KIND_WORDS: Mapping[ContrastKind, str] = {
     "total": "total",
@@ -57,8 +58,7 @@ def dropped_blocks(result: WorkloadResults, used: Sequence[Response]) -> list[st
             key = RESPONSE_NAMES[effect.response], effect.estimate.blocks
             groups.setdefault(key, []).append(f"{KIND_WORDS[effect.kind]} {effect.subject}".strip())
     return [
-        f"{response}, block{'s' if len(blocks) > 1 else ''} {', '.join(map(str, blocks))} only: "
-        + (", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else ""))
+        f"{response}, block{'s' if len(blocks) > 1 else ''} {', '.join(map(str, blocks))} only: {name_some(names, 6)}"
         for (response, blocks), names in groups.items()
     ]
 

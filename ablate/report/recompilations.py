@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ablate.analysis.results.speed import Recompilation, Speed
-from ablate.report.cells import TableCell, cell
+from ablate.report.cells import Table, TableCell, cell, table
 
 MOST_ROWS = 12
 LONGEST_GUARD = 150
 
 
-def recompilation_rows(speed: Speed) -> tuple[list[str], list[list[TableCell]]] | None:
-    """Headers and rows, the earliest first; None where nothing was compiled again.
+def recompilation_table(speed: Speed) -> Table | None:
+    """One row per guard, the earliest first; None where nothing was compiled again.
 
     The same guard of one cell and function is one row, with its first batch and the seeds that met it.
     """
@@ -24,7 +24,7 @@ def recompilation_rows(speed: Speed) -> tuple[list[str], list[list[TableCell]]] 
     if len(ordered) > MOST_ROWS:
         rest = cell(f"and {len(ordered) - MOST_ROWS} more", "tables/recompilations.csv", "grey")
         rows.append([rest, *(cell("", tone="grey") for _ in range(4))])
-    return ["cell", "function", "guard that failed", "first at", "seeds"], rows
+    return table(["cell", "function", "guard that failed", "first at", "seeds"], rows)
 
 
 def _row(key: tuple[str, str, str], found: list[Recompilation]) -> list[TableCell]:

@@ -17,7 +17,7 @@ from ablate.design.contrasts import layers_of
 from ablate.report.attribution import attribution_section
 from ablate.report.cells import EMPTY, Table, TableCell, Tone, cell, count, seconds, speedup_cell, table
 from ablate.report.missing import dropped_blocks, unidentified_numbers
-from ablate.report.recompilations import recompilation_rows
+from ablate.report.recompilations import recompilation_table
 from ablate.report.training import training_section
 
 UNCLAIMED = ("vacuous", "inert", "structural")
@@ -56,7 +56,7 @@ def workload_section(
         "identity": _identity(speed),
         "evidence": _evidence(study, speed),
         "compilations": _compilations(speed),
-        "recompilations": _recompilations(speed),
+        "recompilations": recompilation_table(speed),
         "saved": saved_compilations(speed),
         "training": training_section(result),
         "dropped": dropped_blocks(result, used),
@@ -197,11 +197,6 @@ def _evidence(study: Study, speed: Speed) -> Table | None:
             rows.append([*first, EMPTY, EMPTY, EMPTY, EMPTY])
     headers = ["optimization", "verdict", "what must differ", "off", "on", "pairs as declared"]
     return table(headers, rows) if rows else None
-
-
-def _recompilations(speed: Speed) -> Table | None:
-    found = recompilation_rows(speed)
-    return table(*found) if found else None
 
 
 def _compilations(speed: Speed) -> Table | None:

@@ -9,8 +9,8 @@ from typing import Any
 from ablate.analysis.results.quality import Finding
 from ablate.analysis.trials.comparable import WorkloadTrials
 from ablate.core.record import Environment
+from ablate.core.units import name_some
 
-MOST_NAMED = 4
 FOREIGN_CPUS = 0.5  # and at least 5 % of the machine, so that the daemons of a large one are no finding
 FOREIGN_SHARE = 0.05
 SLOWING = ("power cap", "hardware slowdown", "temperature", "temperature (hardware)", "power brake")
@@ -57,10 +57,9 @@ def _named(trials: WorkloadTrials, measure: Measure, what: str, joint: str, advi
         return None
     found.sort(key=lambda item: -item[0])
     kinds = ", ".join(dict.fromkeys(kind for _, kind, _ in found if kind))
-    names = ", ".join(name for _, _, name in found[:MOST_NAMED])
-    more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+    names = name_some([name for _, _, name in found])
     subject = what.format(worst=found[0][0]) + (f" ({kinds})" if kinds else "") + joint
-    return f"{subject} {len(found)} of {len(trials.usable)} timed trials ({names}{more}); {advice}"
+    return f"{subject} {len(found)} of {len(trials.usable)} timed trials ({names}); {advice}"
 
 
 def _foreign_load(environment: Environment) -> tuple[float, str]:

@@ -15,11 +15,11 @@ from ablate.analysis.statistics.engine import Array, block_t
 from ablate.analysis.statistics.inference import as_speedups
 from ablate.analysis.trials.comparable import WorkloadTrials
 from ablate.analysis.trials.responses import LogTimes
+from ablate.core.units import name_some
 
 OUTLYING = 5.0
 MAD_TO_SD = 1.4826
 SMALLEST = 0.02
-MOST_NAMED = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,11 +84,10 @@ def residual_findings(trials: WorkloadTrials, found: Residuals, order: RunOrder)
     if outlying:
         names = [
             f"{trials.name_of(key)} in block {block} {100 * math.expm1(residual):+.1f} %"
-            for key, block, residual in outlying[:MOST_NAMED]
+            for key, block, residual in outlying
         ]
-        more = f" and {len(outlying) - MOST_NAMED} more" if len(outlying) > MOST_NAMED else ""
         texts.append(
-            f"{len(outlying)} steady times lie far from what their cell and block explain ({', '.join(names)}{more}); "
+            f"{len(outlying)} steady times lie far from what their cell and block explain ({name_some(names)}); "
             "they stay in, and more blocks lower their weight"
         )
     return [Finding(kind="note", text=text) for text in texts]

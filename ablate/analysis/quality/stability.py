@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from ablate.analysis.results.quality import Finding, Stability
 from ablate.analysis.statistics.change_points import Level, find_levels
 from ablate.analysis.trials.comparable import Trial, WorkloadTrials
+from ablate.core.units import name_some
 from ablate.records.store import read_columns
-
-MOST_NAMED = 4
 
 
 def make_stability(trials: WorkloadTrials, steps_per_epoch: int) -> list[Stability]:
@@ -90,6 +89,6 @@ def _names(rows: Sequence[Stability]) -> str:
     parts = [
         f"{row.name} in block {row.block}"
         + (f" {100 * (row.change - 1):+.1f} % from step {row.steady_from}" if row.change else "")
-        for row in rows[:MOST_NAMED]
+        for row in rows
     ]
-    return ", ".join(parts) + (f" and {len(rows) - MOST_NAMED} more" if len(rows) > MOST_NAMED else "")
+    return name_some(parts)

@@ -17,6 +17,7 @@ from ablate.analysis.trials.layout import Layout
 from ablate.analysis.trials.responses import LogTimes
 from ablate.core.contrast import Contrast, ContrastKind
 from ablate.core.study import Study
+from ablate.core.units import name_some
 from ablate.design.contrasts import layers_of
 
 FAMILIES: tuple[ContrastKind, ...] = (
@@ -150,9 +151,7 @@ def _at(effect: Effect, block: int) -> float:
 
 def _why_dropped(contrast: Contrast, trials: WorkloadTrials, times: LogTimes, block: int) -> str:
     missing = [key for key in contrast.weights if key not in times.values[block]]
-    reasons = [times.absent.get((block, key)) or trials.why_absent(block, key) for key in missing]
-    more = f" and {len(reasons) - 3} more" if len(reasons) > 3 else ""
-    return "; ".join(reasons[:3]) + more
+    return name_some([times.absent.get((block, key)) or trials.why_absent(block, key) for key in missing], 3, "; ")
 
 
 def _adjusted(effects: list[Effect]) -> list[Effect]:

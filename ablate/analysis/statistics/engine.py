@@ -35,6 +35,11 @@ class Inference:
         return np.asarray(np.abs(self.mean - truth) <= self.half)
 
 
+def finite(value: float) -> float | None:
+    """The number, or None for one that is not finite (JSON has none)."""
+    return float(value) if np.isfinite(value) else None
+
+
 def weight_matrix(weights: Sequence[Mapping[str, float]], keys: Sequence[str]) -> Array:
     """Weights of contrasts on effective keys -> matrix, shape (K, C)."""
     column = {key: index for index, key in enumerate(keys)}

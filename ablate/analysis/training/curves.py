@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ablate.analysis.results.training import Curve, CurveDistance
+from ablate.analysis.statistics.engine import finite
 from ablate.analysis.statistics.envelope import relative_deviation
 from ablate.analysis.trials.comparable import WorkloadTrials
 from ablate.analysis.trials.layout import Layout
@@ -62,7 +63,7 @@ def curve_distance(
     arm: str, block: int, loss_T: NDArray[np.float64], eager_T: NDArray[np.float64] | None
 ) -> CurveDistance:
     """Summarize the distance of one curve from eager's."""
-    final = _number(float(loss_T[-1]))
+    final = finite(loss_T[-1])
     if eager_T is None or len(eager_T) != len(loss_T):
         note = (
             "no eager trial in this block"
@@ -83,10 +84,10 @@ def curve_distance(
     return CurveDistance(
         arm=arm,
         block=block,
-        max_deviation=_number(float(np.max(deviation_T))),
+        max_deviation=finite(np.max(deviation_T)),
         first_step_beyond=int(beyond[0]) if len(beyond) else None,
         final_loss=final,
-        final_deviation=_number(float(deviation_T[-1])),
+        final_deviation=finite(deviation_T[-1]),
     )
 
 
@@ -139,8 +140,4 @@ def _over_blocks(values_BN: NDArray[np.float64], how: str) -> NDArray[np.float64
 
 
 def _numbers(values: Sequence[float] | NDArray[np.float64]) -> tuple[float | None, ...]:
-    return tuple(_number(float(value)) for value in values)
-
-
-def _number(value: float) -> float | None:
-    return value if np.isfinite(value) else None
+    return tuple(map(finite, values))

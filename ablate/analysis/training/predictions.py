@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ablate.analysis.results.training import Agreement, PredictionKind
+from ablate.analysis.statistics.engine import finite
 from ablate.analysis.trials.comparable import WorkloadTrials
 from ablate.analysis.trials.parity import ULP, ParityBlock
 from ablate.core.study import Study
@@ -110,8 +111,8 @@ def compare_predictions(blank: Agreement, table: pd.DataFrame, eager: pd.DataFra
         blank,
         num_rows=num_rows,
         num_changed=int(np.sum(changed_V | ~np.isfinite(difference_V))),
-        largest=_number(np.max(difference_V)),
-        mean=_number(np.mean(difference_V)),
+        largest=finite(np.max(difference_V)),
+        mean=finite(np.mean(difference_V)),
     )
 
 
@@ -125,7 +126,3 @@ def _kind(study: Study, workload: str, eager: pd.DataFrame) -> PredictionKind:
 def _by_run(folder: Path) -> dict[str, pd.DataFrame]:
     table = read_predictions(folder)
     return {str(run): rows for run, rows in table.groupby("run", sort=False)}
-
-
-def _number(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 import numpy as np
 
 from ablate.analysis.results.training import Deviation, Side, WindowRow
+from ablate.analysis.statistics.engine import finite
 from ablate.analysis.statistics.envelope import FACTOR, FEWEST_TESTED, WindowSeries, WindowTest, compare_window
 from ablate.analysis.trials.parity import ParityBlock, Recorded, read_runs, reruns_of, window_of
 from ablate.core.cell import Cell, Design
@@ -193,16 +194,12 @@ def _keep_worst(
             block=row.block,
             window=window,
             steps=tuple(range(window, window + len(loss.deviation))),
-            deviation=tuple(_number(value) for value in loss.deviation),
-            envelope=tuple(_number(value) for value in loss.envelope),
+            deviation=tuple(map(finite, loss.deviation)),
+            envelope=tuple(map(finite, loss.envelope)),
             num_tested=loss.num_tested,
             first_step=row.first_step,
         ),
     )
-
-
-def _number(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
 
 
 def _effective_key(study: Study, cell: Cell, inert: Collection[str]) -> str:

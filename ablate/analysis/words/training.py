@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ablate.analysis.results.training import WORST_FIRST, MarginRow, MarginWhy, Training, TrainingVerdict, WindowRow
+from ablate.core.units import name_some
 
 ORDER = ("different", "different within margin", "inconclusive", "not tested", "equivalent")
 FIRST_ARMS = ("full", "naive")
-NAMED = 4
 QUANTITIES = {"lr": "the learning rate", "mask": "the dropout mask", "gradient": "the gradient", "loss": "the loss"}
 NO_MARGIN = "no margin in the spec: run `ablate margins SPEC`"
 
@@ -22,7 +22,8 @@ def training_sentence(training: Training) -> str:
         return ""
     others = [v for v in arms.values() if v is not main]
     switched = [v for v in verdicts if v.side == "optimization" and not v.inert]
-    parts = [f"{main.subject} against eager: {main.verdict}{_why(main)}"]
+    why = f" ({main.reason})" if main.reason else ""
+    parts = [f"{main.subject} against eager: {main.verdict}{why}"]
     parts += [
         f"{what}: {_groups(rows)}" for what, rows in (("other arms", others), ("optimizations", switched)) if rows
     ]
@@ -124,10 +125,6 @@ def _why_margin(row: MarginRow) -> str:
     return words[row.why]
 
 
-def _why(verdict: TrainingVerdict) -> str:
-    return f" ({verdict.reason})" if verdict.reason else ""
-
-
 def _groups(verdicts: Sequence[TrainingVerdict]) -> str:
     """`all 5 equivalent`, or the names by verdict, the worst first."""
     groups: dict[str, list[str]] = {}
@@ -135,9 +132,4 @@ def _groups(verdicts: Sequence[TrainingVerdict]) -> str:
         groups.setdefault(verdict.verdict, []).append(verdict.subject)
     if len(groups) == 1 and len(verdicts) > 1:
         return f"all {len(verdicts)} {next(iter(groups))}"
-    return ", ".join(f"{_names(names)} {word}" for word, names in groups.items())
-
-
-def _names(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:NAMED])
-    return shown if len(names) <= NAMED else f"{shown} and {len(names) - NAMED} more"
+    return ", ".join(f"{name_some(names)} {word}" for word, names in groups.items())
