@@ -76,7 +76,7 @@ def test_finish_tells_the_steady_seconds_or_a_failure_with_its_reason(tmp_path: 
     second = claimed(ledger, trials)
     ledger.finish(second, make_record(second.trial, status="non-finite"))
     entries = entries_of(tmp_path)
-    assert (entries[0].state, entries[0].value) == (TrialState.COMPLETE, 0.25)
+    assert (entries[0].state, entries[0].value) == (TrialState.COMPLETE, 0.5)
     assert (entries[1].state, entries[1].user_attrs["reason"]) == (TrialState.FAIL, "planted")
     assert not is_running(paths, second.trial.slug)
 
@@ -111,7 +111,7 @@ def test_lost_lease_with_a_record_takes_the_record(tmp_path: Path) -> None:
     lost.lease.release()
     after = claimed(ledger, trials)
     assert after.trial == trials[1]
-    assert entries_of(tmp_path)[0].value == 0.25
+    assert entries_of(tmp_path)[0].value == 0.5
     after.lease.release()
 
 
@@ -123,7 +123,7 @@ def test_a_waiting_trial_that_has_a_record_is_closed_not_claimed(tmp_path: Path)
     claim = claimed(ledger, trials)
     assert claim.trial == trials[2]
     first, second, _ = entries_of(tmp_path)
-    assert (first.state, first.value) == (TrialState.COMPLETE, 0.25)
+    assert (first.state, first.value) == (TrialState.COMPLETE, 0.5)
     assert (second.state, second.user_attrs["reason"]) == (TrialState.FAIL, "planted")
     assert not is_running(paths, trials[0].slug)
     ledger.finish(claim, make_record(trials[2]))
@@ -158,7 +158,7 @@ def test_a_lost_ledger_is_rebuilt_from_the_records(tmp_path: Path) -> None:
     ledger, trials, paths = make_ledger(tmp_path)
     write_record(paths.records / trials[0].slug, make_record(trials[0]))
     assert ledger.enqueue(trials) == 2
-    assert [entry.value for entry in entries_of(tmp_path) if entry.state == TrialState.COMPLETE] == [0.25]
+    assert [entry.value for entry in entries_of(tmp_path) if entry.state == TrialState.COMPLETE] == [0.5]
 
 
 def test_a_deleted_record_folder_runs_again(tmp_path: Path) -> None:

@@ -81,7 +81,8 @@ def test_tracing_takes_time_with_every_backend_and_is_never_warm(
         tmp_path,
         compile_backend=backend,
         timing=Timing(epochs=2, steps_per_epoch=10),
-        training=Training(channels=128, batch_size=256),
+        training=Training(batch_size=256),
+        workloads=make_workloads("hm/user-churn", channels=128),
     )
     plan = make_plan(study, design, design.trials, paths)
     assert plan.estimated_s == pytest.approx(2 * (3 * (15 + 20 * 0.25) + 2 * compile_s))  # 2 blocks of 3, 2 compiled
