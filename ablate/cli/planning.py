@@ -105,7 +105,7 @@ def _design_lines(loaded: LoadedStudy) -> list[str]:
     if loaded.design.kind == "fraction":
         lines.append("fraction, what shares a column (interactions of three or more are assumed to be 0):")
         table = alias_table([f.name for f in loaded.study.acting("compiled")])
-        lines += [f"  {alias.reported} = {', '.join(alias.together_with)}" for alias in table]
+        lines += [f"  {alias}" for alias in table]
     if (rule := loaded.study.sequential) is not None:
         lines.append(
             f"sequential: blocks are added, up to {rule.most}, until the widest simultaneous interval "
