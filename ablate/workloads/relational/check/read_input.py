@@ -16,21 +16,13 @@ SPLITS = ("train", "val", "test")
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedDataset:
-    """Everything that the checks read.
-
-    Attributes:
-        folder: The dataset's folder.
-        manifest: Keys, time columns and split stamps.
-        tables: Frames as stored, by table name.
-        tasks: Task manifests by name.
-        labels: Label frames as stored, by (task, split).
-    """
+    """Everything that the checks read."""
 
     folder: Path
-    manifest: DatasetManifest
-    tables: Mapping[str, pd.DataFrame]
-    tasks: Mapping[str, TaskManifest]
-    labels: Mapping[tuple[str, str], pd.DataFrame]
+    manifest: DatasetManifest  # keys, time columns and split stamps
+    tables: Mapping[str, pd.DataFrame]  # as stored, by table name
+    tasks: Mapping[str, TaskManifest]  # by name
+    labels: Mapping[tuple[str, str], pd.DataFrame]  # as stored, by (task, split)
 
     @property
     def test_timestamp(self) -> pd.Timestamp:

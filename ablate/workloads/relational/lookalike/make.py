@@ -35,7 +35,6 @@ from ablate.workloads.relational.lookalike.tables import NUM_DAYS, make_articles
 from ablate.workloads.relational.lookalike.tasks import (
     SEEDS_OF_SPLIT,
     TASKS,
-    WeekSales,
     dataset_manifest,
     day_timestamp,
     label_tables,
@@ -45,20 +44,13 @@ from ablate.workloads.relational.lookalike.tasks import (
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """Size of a look-alike.
+    """Size of a look-alike."""
 
-    Attributes:
-        num_customers, num_articles: Rows of these tables.
-        num_transactions: Transactions to aim at, over all days.
-        baskets: Rows of a visit.
-        rows_per_group: Rows of a row group; what is kept in memory before it is written.
-    """
-
-    num_customers: int
-    num_articles: int
-    num_transactions: int
+    num_customers: int  # rows of the table
+    num_articles: int  # rows of the table
+    num_transactions: int  # to aim at, over all days
     baskets: Baskets = Baskets()  # noqa: RUF009 -- frozen
-    rows_per_group: int = ROWS_PER_GROUP
+    rows_per_group: int = ROWS_PER_GROUP  # rows kept in memory before they are written
 
 
 SCALES: Mapping[str, Scale] = {
@@ -152,25 +144,22 @@ def _refuse_foreign(folder: Path) -> None:
 
 
 def _stage_and_publish(folder: Path, scale: str, seed: int, on_week: OnWeek) -> None:
+    """Write beside the folder and rename the finished content; if that fails, what was there is put back."""
     staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".part", dir=folder.parent))
+    new, old = staging / "new", staging / "old"
     try:
-        _write_dataset(staging / "new", scale, seed, on_week)
-        _publish(staging / "new", folder, staging / "old")
+        _write_dataset(new, scale, seed, on_week)
+        _refuse_foreign(folder)  # somebody may have written there meanwhile
+        if folder.exists():
+            folder.rename(old)
+        try:
+            new.rename(folder)
+        except OSError:
+            if old.exists() and not folder.exists():
+                old.rename(folder)
+            raise
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-
-
-def _publish(content: Path, folder: Path, old: Path) -> None:
-    """Put the finished content in place by renaming; if that fails, what was there is put back."""
-    _refuse_foreign(folder)  # somebody may have written there meanwhile
-    if folder.exists():
-        folder.rename(old)
-    try:
-        content.rename(folder)
-    except OSError:
-        if old.exists() and not folder.exists():
-            old.rename(folder)
-        raise
 
 
 def _write_dataset(folder: Path, scale: str, seed: int, on_week: OnWeek) -> None:
@@ -202,19 +191,14 @@ def _write_tables(files: RowGroups, size: Scale, seed: int, on_week: OnWeek) -> 
             files.append(f"tasks/{task}/{split}.parquet", table)
 
 
-def _write_weeks(files: RowGroups, days: Iterable[DaySales], on_week: OnWeek) -> Iterator[WeekSales]:
+def _write_weeks(files: RowGroups, days: Iterable[DaySales], on_week: OnWeek) -> Iterator[pa.Table]:
     """Write the transactions of each week and pass the week on."""
     num_weeks = week_of_day(NUM_DAYS - 1) + 1
     for week, group in groupby(days, key=lambda day: week_of_day(day.day)):
-        part = list(group)
-        files.append("db/transactions.parquet", pa.concat_tables([_transactions(day) for day in part]))
+        table = pa.concat_tables([_transactions(day) for day in group])
+        files.append("db/transactions.parquet", table)
         on_week(week + 1, num_weeks)
-        yield WeekSales(
-            week=week,
-            customer=np.concatenate([day.customer for day in part]),
-            article=np.concatenate([day.article for day in part]),
-            price=np.concatenate([day.price for day in part]),
-        )
+        yield table
 
 
 def _transactions(day: DaySales) -> pa.Table:

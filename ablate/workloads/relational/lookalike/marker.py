@@ -15,19 +15,13 @@ GENERATOR = 1  # raise whenever the same scale and seed would give other bytes
 
 @dataclass(frozen=True, kw_only=True)
 class Marker:
-    """What a look-alike folder says about itself (`lookalike.json`).
+    """What a look-alike folder says about itself (`lookalike.json`)."""
 
-    Attributes:
-        scale, seed, generator: What the bytes depend on.
-        files: SHA-256 by path below the folder.
-        rows: Number of rows by table and by task split.
-    """
-
-    scale: str
+    scale: str  # the bytes depend on scale, seed and generator
     seed: int
     generator: int
-    files: Mapping[str, str]
-    rows: Mapping[str, int] = field(default_factory=dict)
+    files: Mapping[str, str]  # path below the folder -> SHA-256
+    rows: Mapping[str, int] = field(default_factory=dict)  # table or task split -> number of rows
 
     @property
     def digest(self) -> str:

@@ -22,34 +22,21 @@ _MEMORY = 4  # past purchases that a customer may repeat
 
 @dataclass(frozen=True, kw_only=True)
 class Baskets:
-    """How many rows a visit makes.
+    """How many rows a visit makes."""
 
-    Attributes:
-        log_lines: Mean of the log number of lines, before it is rounded up.
-        rows_per_visit: Rows of an expected visit, copies included: measured, less a few percent for visits that
-            saturate.
-    """
-
-    log_lines: float = 0.75
-    rows_per_visit: float = 3.05
+    log_lines: float = 0.75  # mean of the log number of lines, before it is rounded up
+    rows_per_visit: float = 3.05  # copies included: measured, less a few percent for visits that saturate
 
 
 @dataclass(frozen=True, kw_only=True)
 class DaySales:
-    """Transactions of one day, sorted by customer and article, duplicates included (arrays [rows]).
+    """Transactions of one day, sorted by customer and article, duplicates included (arrays [rows])."""
 
-    Attributes:
-        day: Days since 2019-09-07.
-        customer, article: Row numbers in their tables.
-        price: rel-hm's unit, a multiple of 1/59000.
-        channel: 1 shop, 2 online.
-    """
-
-    day: int
-    customer: np.ndarray
-    article: np.ndarray
-    price: np.ndarray
-    channel: np.ndarray
+    day: int  # since 2019-09-07
+    customer: np.ndarray  # row numbers of the customer table
+    article: np.ndarray  # row numbers of the article table
+    price: np.ndarray  # rel-hm's unit, a multiple of 1/59000
+    channel: np.ndarray  # 1 shop, 2 online
 
 
 def simulate_sales(
@@ -68,14 +55,14 @@ def simulate_sales(
     volume = _daily_volume()
     interested = rng.random(num_customers) < _INTEREST_STARTS / (_INTEREST_STARTS + _INTEREST_ENDS)
     memory = np.full((num_customers, _MEMORY), -1, dtype=np.int64)
-    market = _Market.build(articles, rng)
+    market = _Market(articles, rng)
     for day in range(NUM_DAYS):
         interested = _next_interest(interested, rng)
-        shelf = market.shelf(day, rng)
+        market.open(day, rng)
         expected_visits = num_rows / baskets.rows_per_visit * volume[day]
         visitors = _visitors(customers, interested, day, expected_visits, rng)
-        basket_lines = _basket_lines(len(visitors), baskets, rng)
-        yield _sell(visitors, basket_lines, customers, articles, shelf, memory, day, rng)
+        lines = np.ceil(np.exp(rng.normal(baskets.log_lines, 0.85, len(visitors))))  # heavy-tailed, 1 to 60
+        yield _sell(visitors, np.minimum(lines.astype(np.int64), 60), customers, market, memory, day, rng)
 
 
 def _daily_volume() -> np.ndarray:
@@ -107,110 +94,71 @@ def _visitors(
     return np.flatnonzero(buys)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Shelf:
-    """What is popular on one day: cumulative popularity over the articles in department order.
+class _Market:
+    """Popularity of articles over time: appear, peak, fade, with a season per department and weekly noise.
 
-    Attributes:
-        order: Articles sorted by department [A].
-        ends: Cumulative popularity in that order [A].
-        shop_ends: The same for draws from the whole shop, where what is new counts more than an evergreen [A].
-        first: Position of each department's first article, and A at the end [D + 1].
-        department_weight: Seasonal demand of each department [D].
-        discount: Share of the list price that is asked [A].
+    Articles are drawn from sums of popularity, cumulated over the articles in department order.
     """
 
-    order: np.ndarray
-    ends: np.ndarray
-    shop_ends: np.ndarray
-    first: np.ndarray
-    department_weight: np.ndarray
-    discount: np.ndarray
+    def __init__(self, articles: Articles, rng: np.random.Generator) -> None:
+        self.articles, departments = articles, articles.num_departments
+        self._order = np.argsort(articles.department, kind="stable")  # [A]
+        # position of each department's first article, and A at the end [D + 1]
+        self._first = np.searchsorted(articles.department[self._order], np.arange(departments + 1))
+        self._season_strength = rng.uniform(0.0, 0.9, departments)
+        self._season_phase = rng.uniform(0.0, 2 * np.pi, departments)
+        self._noise = rng.normal(0.0, 0.5, len(self._order))
+
+    def open(self, day: int, rng: np.random.Generator) -> None:
+        """Set what is popular on a day; from the whole shop, what is new is drawn more often than an evergreen."""
+        if day % 7 == 0:
+            self._noise = 0.8 * self._noise + rng.normal(0.0, 0.3, len(self._noise))
+        age = (day + 1.0 - self.articles.launch_day) / self.articles.peak_days  # in peaks; 0 for an evergreen
+        is_evergreen = np.isinf(self.articles.peak_days)
+        curve = np.where(is_evergreen, 0.3, age * np.exp(1.0 - np.maximum(age, 0.0)))
+        season = np.exp(self._season_strength * np.cos(2 * np.pi * day / 365.25 - self._season_phase))
+        popularity = self.articles.appeal * np.clip(curve, 0.0, None) * np.exp(self._noise)
+        novelty = np.where(is_evergreen, 0.3, 1.0) * season[self.articles.department]
+        self._ends = np.cumsum(popularity[self._order])
+        self._shop_ends = np.cumsum(((popularity * novelty) ** 1.2)[self._order])
+        self.department_weight = season  # [D]
+        self.discount = np.select([age > 5.0, age > 3.0], [0.5, 0.7], 1.0)  # share of the list price that is asked [A]
 
     def draw_in(self, department: np.ndarray, draw: np.ndarray) -> np.ndarray:
         """An article of the given department for every line [L], by popularity; `draw` is uniform in [0, 1)."""
-        low, high = self.first[department], self.first[department + 1]
-        cumulated = np.concatenate([[0.0], self.ends])
+        low, high = self._first[department], self._first[department + 1]
+        cumulated = np.concatenate([[0.0], self._ends])
         target = cumulated[low] + draw * (cumulated[high] - cumulated[low])
-        article: np.ndarray = self.order[np.clip(np.searchsorted(self.ends, target, side="right"), low, high - 1)]
+        article: np.ndarray = self._order[np.clip(np.searchsorted(self._ends, target, side="right"), low, high - 1)]
         return article
 
     def draw_anywhere(self, draw: np.ndarray) -> np.ndarray:
         """An article of the whole shop for every line [L], by popularity; `draw` is uniform in [0, 1)."""
-        place = np.searchsorted(self.shop_ends, draw * self.shop_ends[-1], side="right")
-        article: np.ndarray = self.order[np.minimum(place, len(self.order) - 1)]
+        place = np.searchsorted(self._shop_ends, draw * self._shop_ends[-1], side="right")
+        article: np.ndarray = self._order[np.minimum(place, len(self._order) - 1)]
         return article
-
-
-@dataclass(kw_only=True)
-class _Market:
-    """Popularity of articles over time: appear, peak, fade, with a season per department and weekly noise."""
-
-    articles: Articles
-    order: np.ndarray
-    first: np.ndarray
-    season_strength: np.ndarray
-    season_phase: np.ndarray
-    noise: np.ndarray
-
-    @classmethod
-    def build(cls, articles: Articles, rng: np.random.Generator) -> _Market:
-        order = np.argsort(articles.department, kind="stable")
-        departments = articles.num_departments
-        return cls(
-            articles=articles,
-            order=order,
-            first=np.searchsorted(articles.department[order], np.arange(departments + 1)),
-            season_strength=rng.uniform(0.0, 0.9, departments),
-            season_phase=rng.uniform(0.0, 2 * np.pi, departments),
-            noise=rng.normal(0.0, 0.5, len(order)),
-        )
-
-    def shelf(self, day: int, rng: np.random.Generator) -> _Shelf:
-        if day % 7 == 0:
-            self.noise = 0.8 * self.noise + rng.normal(0.0, 0.3, len(self.noise))
-        age = (day + 1.0 - self.articles.launch_day) / self.articles.peak_days  # in peaks; 0 for an evergreen
-        is_evergreen = np.isinf(self.articles.peak_days)
-        curve = np.where(is_evergreen, 0.3, age * np.exp(1.0 - np.maximum(age, 0.0)))
-        season = np.exp(self.season_strength * np.cos(2 * np.pi * day / 365.25 - self.season_phase))
-        popularity = self.articles.appeal * np.clip(curve, 0.0, None) * np.exp(self.noise)
-        novelty = np.where(is_evergreen, 0.3, 1.0) * season[self.articles.department]
-        return _Shelf(
-            order=self.order,
-            ends=np.cumsum(popularity[self.order]),
-            shop_ends=np.cumsum(((popularity * novelty) ** 1.2)[self.order]),
-            first=self.first,
-            department_weight=season,
-            discount=np.select([age > 5.0, age > 3.0], [0.5, 0.7], 1.0),
-        )
-
-
-def _basket_lines(num_visitors: int, baskets: Baskets, rng: np.random.Generator) -> np.ndarray:
-    """Lines of every visitor's basket [V], heavy-tailed, 1 to 60."""
-    lines = np.ceil(np.exp(rng.normal(baskets.log_lines, 0.85, num_visitors)))
-    return np.minimum(lines.astype(np.int64), 60)
 
 
 def _sell(
     visitors: np.ndarray,
     basket_lines: np.ndarray,
     customers: Customers,
-    articles: Articles,
-    shelf: _Shelf,
+    market: _Market,
     memory: np.ndarray,
     day: int,
     rng: np.random.Generator,
 ) -> DaySales:
     """Fill `basket_lines` [V] lines for the visitors [V]; writes their purchases into `memory` [C, _MEMORY]."""
+    articles = market.articles
     online = rng.random(len(visitors)) < customers.online_share[visitors]
     rebate = np.where(rng.random(len(visitors)) < 0.05, 0.9, 1.0)
     buyer = visitors[np.repeat(np.arange(len(visitors)), basket_lines)]
-    bought = _choose_articles(buyer, customers, shelf, memory, rng)
+    bought = _choose_articles(buyer, customers, market, memory, rng)
     lines = np.unique(buyer * len(articles.appeal) + bought)  # equal lines are one; copies are drawn below
     buyer, bought = np.divmod(lines, len(articles.appeal))
     memory[buyer, rng.integers(0, _MEMORY, len(buyer))] = bought
     visit = np.searchsorted(visitors, buyer)
-    units = np.round(articles.list_price[bought] * shelf.discount[bought] * rebate[visit])
+    units = np.round(articles.list_price[bought] * market.discount[bought] * rebate[visit])
     copies = rng.geometric(_COPY_STOP, len(lines)) * (rng.random(len(lines)) < _DUPLICATE_SHARE)
     row = np.repeat(np.arange(len(lines)), 1 + copies)
     return DaySales(
@@ -223,16 +171,16 @@ def _sell(
 
 
 def _choose_articles(
-    buyer: np.ndarray, customers: Customers, shelf: _Shelf, memory: np.ndarray, rng: np.random.Generator
+    buyer: np.ndarray, customers: Customers, market: _Market, memory: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
     """An article for every line [L]: one bought before, one popular anywhere, or one of the buyer's departments."""
     kind = rng.random(len(buyer))
     taste = customers.taste[buyer]  # [L, T]
-    weights = (np.array(TASTE_WEIGHTS) * shelf.department_weight[taste]).cumsum(axis=1)
+    weights = (np.array(TASTE_WEIGHTS) * market.department_weight[taste]).cumsum(axis=1)
     slot = (rng.random(len(buyer))[:, None] * weights[:, -1:] >= weights).sum(axis=1)
     department = taste[np.arange(len(buyer)), np.minimum(slot, taste.shape[1] - 1)]
     draw = rng.random(len(buyer))
     is_popular = kind < _REPEAT_SHARE + _POPULAR_SHARE
-    article = np.where(is_popular, shelf.draw_anywhere(draw), shelf.draw_in(department, draw))
+    article = np.where(is_popular, market.draw_anywhere(draw), market.draw_in(department, draw))
     remembered = memory[buyer, rng.integers(0, _MEMORY, len(buyer))]
     return np.where((kind < _REPEAT_SHARE) & (remembered >= 0), remembered, article)

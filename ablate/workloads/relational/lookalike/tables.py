@@ -21,44 +21,26 @@ _NUM_PERSONAS = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Customers:
-    """The customer table and what drives each customer's purchases.
+    """The customer table and what drives each customer's purchases."""
 
-    Attributes:
-        table: Columns of rel-hm's `customer`, C rows.
-        visit_rate: Relative visits per day while interested [C]; 0 for customers who never buy.
-        join_day: First day on which the customer can buy [C].
-        taste: Preferred departments, most preferred first [C, T].
-        online_share: Probability that a visit is online, channel 2 [C].
-    """
-
-    table: pa.Table
-    visit_rate: np.ndarray
-    join_day: np.ndarray
-    taste: np.ndarray
-    online_share: np.ndarray
+    table: pa.Table  # columns of rel-hm's `customer`, C rows
+    visit_rate: np.ndarray  # relative visits per day while interested [C]; 0 for customers who never buy
+    join_day: np.ndarray  # first day on which the customer can buy [C]
+    taste: np.ndarray  # preferred departments, most preferred first [C, T]
+    online_share: np.ndarray  # probability that a visit is online, channel 2 [C]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Articles:
-    """The article table and what drives each article's sales.
+    """The article table and what drives each article's sales."""
 
-    Attributes:
-        table: Columns of rel-hm's `article`, A rows.
-        department: Department index 0..D-1 [A].
-        num_departments: D.
-        launch_day: First day of sale, can lie before day 0 [A].
-        peak_days: Days from launch to the peak [A]; infinite for an evergreen.
-        appeal: Relative sales at the peak, heavy-tailed [A].
-        list_price: Price in units of 1/59000 [A].
-    """
-
-    table: pa.Table
-    department: np.ndarray
-    num_departments: int
-    launch_day: np.ndarray
-    peak_days: np.ndarray
-    appeal: np.ndarray
-    list_price: np.ndarray
+    table: pa.Table  # columns of rel-hm's `article`, A rows
+    department: np.ndarray  # department index 0..D-1 [A]
+    num_departments: int  # D
+    launch_day: np.ndarray  # first day of sale, can lie before day 0 [A]
+    peak_days: np.ndarray  # days from launch to the peak [A]; infinite for an evergreen
+    appeal: np.ndarray  # relative sales at the peak, heavy-tailed [A]
+    list_price: np.ndarray  # in units of 1/59000 [A]
 
 
 def num_departments(num_articles: int) -> int:
@@ -67,12 +49,7 @@ def num_departments(num_articles: int) -> int:
 
 
 def make_articles(num_articles: int, rng: np.random.Generator) -> Articles:
-    """Draw the article table.
-
-    Args:
-        num_articles: Rows of the table.
-        rng: Source of all randomness.
-    """
+    """Draw the article table."""
     types = words.TypeBook.build()
     product = _products_of_articles(num_articles, rng)  # [A], non-decreasing
     num_products = int(product[-1]) + 1
@@ -209,13 +186,7 @@ def _skewed(count: int, size: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def make_customers(num_customers: int, departments: int, rng: np.random.Generator) -> Customers:
-    """Draw the customer table; null shares and categories hold exactly (to a row).
-
-    Args:
-        num_customers: Rows of the table.
-        departments: Number of departments that tastes refer to.
-        rng: Source of all randomness.
-    """
+    """Draw the customer table, with tastes of `departments`; null shares and categories hold exactly (to a row)."""
     log_rate = rng.normal(0.0, 1.15, num_customers)
     young = rng.random(num_customers) < 0.55
     age = np.clip(np.round(rng.normal(np.where(young, 25.0, 50.3), np.where(young, 5.0, 9.0))), 16.0, 99.0)
@@ -238,14 +209,13 @@ def _customer_table(log_rate: np.ndarray, age: np.ndarray, rng: np.random.Genera
         0.3 * log_rate + rng.normal(size=count),
         (("ACTIVE", 0.927), ("PRE-CREATE", 0.068), (None, 0.0044), ("LEFT CLUB", 0.0003)),
     )
-    flags = {"FN": loyalty, "Active": loyalty + 0.2 * rng.normal(size=count)}
-    set_shares = {"FN": 1 - 0.6524, "Active": 1 - 0.6615}
+    flags = {"FN": (loyalty, 1 - 0.6524), "Active": (loyalty + 0.2 * rng.normal(size=count), 1 - 0.6615)}
     age_is_null = np.zeros(count, dtype=bool)
     age_is_null[rng.permutation(count)[: round(0.0116 * count)]] = True
     return pa.table(
         {
             "customer_id": np.arange(count, dtype=np.int64),
-            **{k: pa.array(np.ones(count), mask=~_largest(v, set_shares[k])) for k, v in flags.items()},
+            **{k: pa.array(np.ones(count), mask=~_largest(*flag)) for k, flag in flags.items()},
             "club_member_status": pa.array(status, type=pa.string()),
             "fashion_news_frequency": pa.array(news, type=pa.string()),
             "age": pa.array(age, mask=age_is_null),

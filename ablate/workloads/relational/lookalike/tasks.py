@@ -6,8 +6,8 @@ seed k is therefore week k + 1, and the customers whose churn is asked at seed k
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -19,16 +19,6 @@ TASKS = ("user-churn", "item-sales", "user-item-purchase")
 SEEDS_OF_SPLIT = {"train": range(0, 52), "val": range(52, 53), "test": range(53, 54)}
 VAL_TIMESTAMP, TEST_TIMESTAMP = "2020-09-07", "2020-09-14"
 _DAY = np.timedelta64(86_400_000_000_000, "ns")
-
-
-@dataclass(frozen=True, kw_only=True)
-class WeekSales:
-    """Transactions of one week: arrays [rows], and the week's number (the seed that ends it)."""
-
-    week: int
-    customer: np.ndarray
-    article: np.ndarray
-    price: np.ndarray
 
 
 def week_of_day(day: int) -> int:
@@ -56,47 +46,39 @@ def dataset_manifest(scale: str) -> DatasetManifest:
     )
 
 
-def label_tables(weeks: Iterator[WeekSales], num_articles: int) -> Iterator[tuple[int, dict[str, pa.Table]]]:
+def label_tables(weeks: Iterable[pa.Table], num_articles: int) -> Iterator[tuple[int, dict[str, pa.Table]]]:
     """Yield (seed number, task name -> labels at that seed), in order, as the weeks of sales arrive.
 
     Args:
-        weeks: All weeks 0, 1, ... in order; two are kept at a time.
+        weeks: Transactions of all weeks 0, 1, ... in order; few are kept at a time.
         num_articles: Rows of the article table.
     """
-    previous = next(weeks)
-    for week in weeks:
-        seed = previous.week
-        yield (
-            seed,
-            {
-                "user-churn": _churn(seed, previous, week),
-                "item-sales": _sales(seed, week, num_articles),
-                "user-item-purchase": _purchases(seed, week, num_articles),
-            },
-        )
-        previous = week
+    for seed, (before, after) in enumerate(pairwise(weeks)):
+        labels = (_churn(seed, before, after), _sales(seed, after, num_articles), _purchases(seed, after, num_articles))
+        yield seed, dict(zip(TASKS, labels, strict=True))
 
 
 def _seed_column(seed: int, rows: int) -> np.ndarray:
     return np.full(rows, FIRST_SEED + 7 * seed * _DAY)
 
 
-def _churn(seed: int, before: WeekSales, after: WeekSales) -> pa.Table:
-    customer = np.unique(before.customer)
-    churn = ~np.isin(customer, after.customer)
+def _churn(seed: int, before: pa.Table, after: pa.Table) -> pa.Table:
+    customer = np.unique(before["customer_id"])
+    churn = ~np.isin(customer, after["customer_id"])
     return pa.table(
         {"timestamp": _seed_column(seed, len(customer)), "customer_id": customer, "churn": churn.astype(np.int64)}
     )
 
 
-def _sales(seed: int, after: WeekSales, num_articles: int) -> pa.Table:
-    sales = np.bincount(after.article, weights=after.price, minlength=num_articles)
+def _sales(seed: int, after: pa.Table, num_articles: int) -> pa.Table:
+    sales = np.bincount(after["article_id"], weights=after["price"], minlength=num_articles)
     article = np.arange(num_articles, dtype=np.int64)
     return pa.table({"timestamp": _seed_column(seed, num_articles), "article_id": article, "sales": sales})
 
 
-def _purchases(seed: int, after: WeekSales, num_articles: int) -> pa.Table:
-    buyer, article = np.divmod(np.unique(after.customer * num_articles + after.article), num_articles)
+def _purchases(seed: int, after: pa.Table, num_articles: int) -> pa.Table:
+    pairs = after["customer_id"].to_numpy() * num_articles + after["article_id"].to_numpy()
+    buyer, article = np.divmod(np.unique(pairs), num_articles)
     customer, first = np.unique(buyer, return_index=True)
     offsets = np.append(first, len(buyer)).astype(np.int32)
     return pa.table(
