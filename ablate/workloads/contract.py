@@ -27,6 +27,7 @@ from torch.utils.data import Dataset
 from ablate.core.recipe import Recipe
 from ablate.core.record import Metric
 from ablate.core.study import Training
+from ablate.core.workload import WorkloadInfo
 
 Forward = Callable[..., Tensor]
 Batch = Any
@@ -134,6 +135,17 @@ class Predictions:
         values = self.values.reshape(len(self.values), -1)
         rows, ranks = np.indices(values.shape)
         return {"row": rows.ravel(), "rank": ranks.ravel(), "value": values.ravel().astype(np.float64)}
+
+
+def measured(info: WorkloadInfo, value: float, num_rows: int) -> Metric:
+    """The metric that a workload declares, with its value over some rows."""
+    return Metric(
+        name=info.metric,
+        value=float(value),
+        unit=info.metric_unit,
+        higher_is_better=info.higher_is_better,
+        num_rows=num_rows,
+    )
 
 
 def to_device(workload: Workload, batch: Batch, device: torch.device, *, non_blocking: bool = False) -> Batch:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ablate.core.workload import WorkloadInfo, option
 
 if TYPE_CHECKING:
+    from ablate.core.record import Metric
     from ablate.workloads.contract import Workload, WorkloadContext
 
 
@@ -44,8 +45,7 @@ def build(context: WorkloadContext) -> Workload:
     from torch import nn
     from torch.utils.data import Dataset
 
-    from ablate.core.record import Metric
-    from ablate.workloads.contract import Predictions
+    from ablate.workloads.contract import Predictions, measured
 
     options: Options = context.options
     rule = torch.randn(options.features, options.classes, generator=torch.Generator().manual_seed(0))
@@ -96,12 +96,7 @@ def build(context: WorkloadContext) -> Workload:
             return Predictions(values=classes.double().cpu().numpy(), table=batch["y"].cpu().numpy())
 
         def score(self, predictions: Predictions) -> Metric:
-            return Metric(
-                name=INFO.metric,
-                value=float((predictions.values == predictions.table).mean()),
-                unit=INFO.metric_unit,
-                higher_is_better=INFO.higher_is_better,
-                num_rows=len(predictions.values),
-            )
+            right = predictions.values == predictions.table
+            return measured(INFO, right.mean(), len(right))
 
     return Perceptron()

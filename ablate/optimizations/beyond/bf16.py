@@ -1,8 +1,5 @@
 """Forward in bfloat16 where torch's autocast allows it, or in float32."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
 from typing import Any
 
 from ablate.core.optimization import Expectation, Level, OptimizationInfo
@@ -27,7 +24,7 @@ INFO = OptimizationInfo(
 )
 
 
-def count(session: Any) -> Mapping[str, float]:
+def count(session: Any) -> dict[str, float]:
     """Operations of an eager forward on the first batch that give bfloat16; the training is not touched."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode

@@ -1,8 +1,5 @@
 """Weights and images with their channels last in memory, or first as torch makes them."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
 from typing import Any
 
 from ablate.core.optimization import Expectation, Level, OptimizationInfo
@@ -35,7 +32,7 @@ INFO = OptimizationInfo(
 )
 
 
-def count(session: Any) -> Mapping[str, float]:
+def count(session: Any) -> dict[str, float]:
     """Share of the convolution weights that lie with channels last; 1 x 1 kernels lie both ways and are left out."""
     import torch
 

@@ -1,8 +1,5 @@
 """Kernels that give the same bits in every run, or whichever torch chooses: what repeatability costs."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
 from typing import Any
 
 from ablate.core.optimization import Expectation, Level, OptimizationInfo
@@ -31,7 +28,7 @@ INFO = OptimizationInfo(
 )
 
 
-def count(session: Any) -> Mapping[str, float]:
+def count(session: Any) -> dict[str, float]:
     """Whether deterministic algorithms are demanded in this process."""
     import torch
 

@@ -1,8 +1,5 @@
 """Each distinct row of a batch encoded once, then gathered, or every node's row encoded (not in the guide)."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
 from typing import Any
 
 from ablate.core.optimization import Expectation, Level, OptimizationInfo
@@ -30,7 +27,7 @@ INFO = OptimizationInfo(
 )
 
 
-def count(session: Any) -> Mapping[str, float]:
+def count(session: Any) -> dict[str, float]:
     """Rows of tables in the first batch (an entity's graph, or several)."""
     batch = session.dataset[0]
     parts = batch if isinstance(batch, tuple | list) else (batch,)

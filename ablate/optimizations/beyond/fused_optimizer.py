@@ -1,8 +1,5 @@
 """The optimizer's update in one fused kernel, or in torch's own choice (foreach on a GPU, a loop on a CPU)."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
 from typing import Any
 
 from ablate.core.optimization import Expectation, Level, OptimizationInfo
@@ -27,7 +24,7 @@ INFO = OptimizationInfo(
 )
 
 
-def count(session: Any) -> Mapping[str, float]:
+def count(session: Any) -> dict[str, float]:
     """Groups of weights whose optimizer was told to fuse."""
     groups = session.stepper.optimizer.param_groups
     return {"fused_groups": float(sum(bool(group.get("fused")) for group in groups))}

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ablate.core.record import Metric
 from ablate.core.workload import WorkloadInfo
-from ablate.workloads.contract import Batch, Forward, Predictions, WorkloadContext
+from ablate.workloads.contract import Batch, Forward, Predictions, WorkloadContext, measured
 from ablate.workloads.relational.data.graph import load_graph
 from ablate.workloads.relational.data.labels import Seeds, check_visible, load_table, load_task, permute_labels
 from ablate.workloads.relational.data.sampler import make_sampler, sampler_name
@@ -125,13 +125,7 @@ class RelationalWorkload(ABC):
     def score(self, predictions: Predictions) -> Metric:
         """Score predictions with the task's own RelBench evaluator."""
         scores = self.task.evaluate(predictions.values, predictions.table)
-        return Metric(
-            name=self.info.metric,
-            value=float(scores[self.info.metric]),
-            unit=self.info.metric_unit,
-            higher_is_better=self.info.higher_is_better,
-            num_rows=len(predictions.table.df),
-        )
+        return measured(self.info, scores[self.info.metric], len(predictions.table.df))
 
 
 def graphs_of(batch: Batch) -> tuple[Any, ...]:

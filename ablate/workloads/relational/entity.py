@@ -19,9 +19,7 @@ class EntityWorkload(RelationalWorkload):
     """Trains one number per seed.
 
     Args:
-        context: Options, training, recipe.
-        info: What the workload declares.
-        task: Name of the task in the dataset.
+        context, info, task: As `RelationalWorkload`.
         loss: (predictions (S,), targets (S,)) -> scalar.
         clamp: Turns raw validation predictions (numpy) into what the evaluator takes; the identity by default.
     """

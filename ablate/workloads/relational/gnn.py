@@ -119,15 +119,12 @@ class TemporalGNN(torch.nn.Module):
     ) -> None:
         super().__init__()
         data, channels = graph.data, options.channels
+        sizes = {"channels": channels, "num_layers": options.encoder_layers, "dropout_prob": options.dropout}
         self.encoder = HeteroEncoder(
             channels,
             {name: data[name].tf.col_names_dict for name in data.node_types},
             graph.col_stats,
-            torch_frame_model_kwargs={
-                "channels": channels,
-                "num_layers": options.encoder_layers,
-                "dropout_prob": options.dropout,
-            },
+            torch_frame_model_kwargs=sizes,
         )
         self.temporal_encoder = HeteroTemporalEncoder([n for n in data.node_types if "time" in data[n]], channels)
         self.gnn = HeteroSAGE(

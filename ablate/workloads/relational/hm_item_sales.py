@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ablate.core.workload import WorkloadInfo
@@ -22,11 +23,7 @@ INFO = WorkloadInfo(
     options=RelationalOptions,
     supports=SUPPORTS,
 )
-
-
-def check(options: RelationalOptions) -> None:
-    """Look whether the data has the task."""
-    check_data(options, "item-sales")
+check = partial(check_data, task="item-sales")  # looks whether the data has the task
 
 
 def build(context: WorkloadContext) -> Workload:

@@ -12,18 +12,11 @@ from ablate.core.workload import WorkloadInfo
 from ablate.workloads.contract import Batch, Forward, Predictions, WorkloadContext
 from ablate.workloads.relational.base import RelationalWorkload, split_rows
 from ablate.workloads.relational.data.labels import link_seeds
-from ablate.workloads.relational.data.links import draw_link_batches, link_parts
 from ablate.workloads.relational.data.stream import Part, Parts
 
 
 class LinkWorkload(RelationalWorkload):
-    """Trains a vector per source and destination; their dot product ranks the destinations.
-
-    Args:
-        context: Options, training, recipe.
-        info: What the workload declares.
-        task: Name of the task in the dataset.
-    """
+    """Trains a vector per source and destination; their dot product ranks the destinations."""
 
     def __init__(self, context: WorkloadContext, info: WorkloadInfo, task: str) -> None:
         super().__init__(context, info, task, link_seeds)
@@ -33,8 +26,26 @@ class LinkWorkload(RelationalWorkload):
         self.model = self.make_model(out_channels=self.options.channels)
 
     def train_parts(self, num_batches: int, generator: np.random.Generator) -> Parts:
-        batches = draw_link_batches(self.seeds, self._num_destinations, self.batch_size, num_batches, generator)
-        return link_parts(self.seeds, self._destination, batches)
+        """Batches of (source, bought destination, shared negatives): one seed time, one random positive a row."""
+        seeds, destination = self.seeds, self._destination
+        assert seeds.offsets is not None and seeds.destinations is not None
+        offsets, destinations = seeds.offsets.numpy(), seeds.destinations.numpy()
+        rows = draw_rows(seeds.times.numpy(), self.batch_size, num_batches, generator)
+        counts = offsets[rows + 1] - offsets[rows]
+        picks = offsets[rows] + (generator.random(rows.shape) * counts).astype(np.int64)
+        positives = torch.from_numpy(destinations[picks])  # (num_batches, S), as the rows and the negatives
+        negatives = torch.from_numpy(generator.integers(0, self._num_destinations, size=rows.shape, dtype=np.int64))
+
+        def parts(index: int) -> tuple[Part, ...]:
+            chosen = torch.from_numpy(rows[index])
+            times = seeds.times[chosen]
+            return (
+                Part(node_type=seeds.node_type, nodes=seeds.nodes[chosen], times=times),
+                Part(node_type=destination, nodes=positives[index], times=times),
+                Part(node_type=destination, nodes=negatives[index], times=times),
+            )
+
+        return parts
 
     def loss(self, forward: Forward, batch: Batch) -> Tensor:
         source, positive, negative = (forward(*self.inputs(part)) for part in batch)
@@ -67,3 +78,20 @@ class LinkWorkload(RelationalWorkload):
             return (Part(node_type=node_type, nodes=nodes[chosen], times=times[chosen]),)
 
         return torch.cat(list(self.outputs(parts, len(rows), to_device)))
+
+
+def draw_rows(times: np.ndarray, batch_size: int, num_batches: int, generator: np.random.Generator) -> np.ndarray:
+    """Draw label rows, int64 (num_batches, batch_size), as RelBench's script does: one seed time a batch.
+
+    Seed times with fewer rows than a batch are skipped unless all have fewer; then the batch shrinks to the largest.
+    """
+    groups = [np.flatnonzero(times == moment) for moment in np.unique(times)]
+    size = min(batch_size, max(len(group) for group in groups))
+    batches: list[np.ndarray] = []
+    while len(batches) < num_batches:
+        one_pass = []
+        for group in groups:
+            whole = len(group) // size
+            one_pass += list(generator.permutation(group)[: whole * size].reshape(whole, size))
+        batches += [one_pass[i] for i in generator.permutation(len(one_pass))]
+    return np.stack(batches[:num_batches])

@@ -28,20 +28,21 @@ class RelationalOptions:
     label_seed: int | None = option(None, "Permutes the labels, to show that nothing leaks.", at_least=0, below=2**31)
 
 
-def check_data(options: RelationalOptions, task: str) -> None:
-    """Look whether a folder has the data of a task, as far as that shows without opening it.
-
-    Raises:
-        UserError: it is no RelBench dataset, or has no such task.
-    """
-    folder = Path(options.dataset or "")
-    if not folder.is_absolute():
-        return  # the look-alike has every task; what the hub has is known when it is asked
+def check_folder(folder: Path) -> None:
+    """Raise a `UserError` where a folder is no RelBench dataset."""
     if not (folder / "manifest.yaml").exists():
         raise UserError(
             f"{folder} is not a RelBench dataset: it has no manifest.yaml; `ablate data make FOLDER --scale tiny` "
             "writes one"
         )
+
+
+def check_data(options: RelationalOptions, task: str) -> None:
+    """Raise a `UserError` where a folder lacks the data of a task, as far as that shows without opening it."""
+    folder = Path(options.dataset or "")
+    if not folder.is_absolute():
+        return  # the look-alike has every task; what the hub has is known when it is asked
+    check_folder(folder)
     tasks = sorted(path.parent.name for path in folder.glob("tasks/*/manifest.yaml"))
     if task not in tasks:
         raise UserError(f"{folder} has no task {task!r}; it has {', '.join(tasks) or 'none'}")

@@ -10,8 +10,7 @@ import torch
 from ablate.core.recipe import Recipe
 from ablate.core.study import Training
 from ablate.workloads.contract import HasData, Predictions, Predicts, WorkloadContext, checksum, sizes
-from ablate.workloads.vision.classification import Classification, to_floats
-from ablate.workloads.vision.images import TRAINING, VALIDATION, Images
+from ablate.workloads.vision.classification import TRAINING, VALIDATION, Classification, Images, to_floats
 from ablate.workloads.vision.resnet import ResNet
 from ablate.workloads.vision.resnet50 import INFO, VisionOptions, build
 

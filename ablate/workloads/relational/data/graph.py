@@ -81,16 +81,12 @@ def load_graph(source: RelationalOptions, announce: Callable[[str], None] = lamb
         with alone(folder, lambda: announce(f"waiting for another process that materializes {name}")):
             if not is_intact(folder):
                 announce(f"materializing {name} into {folder}")
-                _make_graph(folder, dataset, types)
+                from ablate.workloads.relational.data.materialize import materialize  # a trial needs it seldom
+
+                data, col_stats = materialize(dataset, types)
+                _write_graph(folder, data, sort_all_columns(data), col_stats)
     data, columns, col_stats = _read_graph(folder)
     return Graph(data=data, columns=columns, col_stats=col_stats, name=name, digest=digest, dataset=dataset)
-
-
-def _make_graph(folder: Path, dataset: Any, types: Mapping[str, Mapping[str, str]]) -> None:
-    from ablate.workloads.relational.data.materialize import materialize
-
-    data, col_stats = materialize(dataset, types)
-    _write_graph(folder, data, sort_all_columns(data), col_stats)
 
 
 def _write_graph(
@@ -112,11 +108,11 @@ def _write_graph(
         meta = {
             "tables": tables,
             "edges": [list(e) for e in data.edge_types],
-            "stats": _pack_stats(col_stats),
+            "stats": _map_stats(col_stats, lambda kind, value: (kind.value, value)),
             "size": (partial / "tensors.pt").stat().st_size,
             "digest": file_digest(partial / "tensors.pt"),
         }
-        write_durably(partial / DESCRIPTION, json.dumps(meta))
+        write_durably(partial / DESCRIPTION, json.dumps(meta, default=_plain))
         write_durably(partial / DIGEST_OF_DESCRIPTION, file_digest(partial / DESCRIPTION))
         if folder.exists():
             shutil.rmtree(folder)
@@ -170,34 +166,20 @@ def _read_graph(folder: Path) -> tuple[HeteroData, dict[EdgeType, Columns], dict
     for index, edge_type in enumerate(meta["edges"]):
         data[tuple(edge_type)].edge_index = tensors[f"edge/{index}"]
         by_target[tuple(edge_type)] = Columns(colptr=tensors[f"colptr/{index}"], row=tensors[f"row/{index}"])
-    return data, by_target, _unpack_stats(meta["stats"])
+    return data, by_target, _map_stats(meta["stats"], _unpack)
 
 
-def _pack_stats(col_stats: Mapping[str, Any]) -> dict[str, Any]:
+def _map_stats(col_stats: Mapping[str, Any], change: Callable[[Any, Any], tuple[Any, Any]]) -> dict[str, Any]:
+    """Statistics by table, column and kind, with every (kind, value) changed."""
     return {
-        table: {
-            column: {kind.value: _plain(value) for kind, value in stats.items()} for column, stats in columns.items()
-        }
+        table: {column: dict(change(*pair) for pair in stats.items()) for column, stats in columns.items()}
         for table, columns in col_stats.items()
     }
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return {"tensor": value.tolist()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value.item() if hasattr(value, "item") else value
+    return {"tensor": value.tolist()} if isinstance(value, torch.Tensor) else value.item()
 
 
-def _unpack_stats(packed: Mapping[str, Any]) -> dict[str, Any]:
-    def unpack(value: Any) -> Any:
-        return torch.tensor(value["tensor"]) if isinstance(value, dict) else value
-
-    return {
-        table: {
-            column: {StatType(kind): unpack(value) for kind, value in stats.items()}
-            for column, stats in columns.items()
-        }
-        for table, columns in packed.items()
-    }
+def _unpack(kind: str, value: Any) -> tuple[StatType, Any]:
+    return StatType(kind), torch.tensor(value["tensor"]) if isinstance(value, dict) else value

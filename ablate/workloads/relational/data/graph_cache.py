@@ -99,8 +99,10 @@ def memo_of(root: Path) -> Path:
     return cache_folder() / "digests" / stamp
 
 
-def dataset_digest(root: Path) -> str:
-    """Digest (32 hex digits) of every file of a dataset folder: manifests, tables and label tables."""
+def tables_digest(root: Path) -> str:
+    """Digest (32 hex digits) of every file of a dataset folder: manifests, tables and label tables; remembered."""
+    if known := _remembered(root):
+        return known
     digest = hashlib.blake2b(digest_size=16)
     files = [root / "manifest.yaml", *root.glob("db/*.parquet"), *root.glob("tasks/*/*")]
     for path in sorted(p for p in files if p.suffix in {".yaml", ".parquet"}):
@@ -108,16 +110,8 @@ def dataset_digest(root: Path) -> str:
         with path.open("rb") as stream:
             while chunk := stream.read(1 << 22):
                 digest.update(chunk)
+    write_durably(memo_of(root), digest.hexdigest())
     return digest.hexdigest()
-
-
-def tables_digest(root: Path) -> str:
-    """`dataset_digest`, remembered."""
-    digest = _remembered(root)
-    if digest is None:
-        digest = dataset_digest(root)
-        write_durably(memo_of(root), digest)
-    return digest
 
 
 def _remembered(root: Path) -> str | None:

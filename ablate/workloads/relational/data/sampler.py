@@ -57,8 +57,8 @@ class NativeSampler(BaseSampler):  # type: ignore[misc]  # PyG has no types
             ) from error
         self._edge_types = list(data.edge_types)
         self._node_types = list(data.node_types)
-        times = {name: data[name].time.numpy() for name in data.node_types if "time" in data[name]}
-        times = {name: np.ascontiguousarray(time, dtype=np.int64) for name, time in times.items()}
+        dated = [name for name in data.node_types if "time" in data[name]]
+        times = {name: np.ascontiguousarray(data[name].time.numpy(), dtype=np.int64) for name in dated}
         columns = columns or sort_all_columns(data)
         colptr = {"__".join(edge_type): columns[edge_type].colptr.numpy() for edge_type in self._edge_types}
         row = {"__".join(edge_type): columns[edge_type].row.numpy() for edge_type in self._edge_types}

@@ -12,7 +12,7 @@ import pandas as pd
 
 from ablate.core.errors import UserError
 from ablate.workloads.relational.data.graph_cache import is_known_lookalike, lookalike_folder, lookalike_scale
-from ablate.workloads.relational.options import RelationalOptions
+from ablate.workloads.relational.options import RelationalOptions, check_folder
 
 HUB_PREFIX = "stanford-star/relbench-v1"
 SAY_EVERY_S = 15.0
@@ -43,11 +43,7 @@ def open_dataset(source: RelationalOptions, announce: Callable[[str], None] = la
         _provide_lookalike(source, announce)
         return relbench.load_dataset(lookalike_folder(source))
     if Path(source.dataset).is_absolute():
-        if not (Path(source.dataset) / "manifest.yaml").exists():
-            raise UserError(
-                f"{source.dataset} is not a RelBench dataset: it has no manifest.yaml; "
-                "`ablate data make FOLDER --scale tiny` writes one"
-            )
+        check_folder(Path(source.dataset))
         return relbench.load_dataset(Path(source.dataset))
     name = source.dataset if "/" in source.dataset else f"{HUB_PREFIX}/{source.dataset}"
     try:
@@ -64,18 +60,16 @@ def _provide_lookalike(source: RelationalOptions, announce: Callable[[str], None
         return
     from ablate.workloads.relational.lookalike.make import make_lookalike
 
-    said_at = time.monotonic()
+    said_at, scale = time.monotonic(), lookalike_scale(source)
 
     def on_week(week: int, weeks: int) -> None:
         nonlocal said_at
         if time.monotonic() - said_at >= SAY_EVERY_S:
             said_at = time.monotonic()
-            announce(f"look-alike {lookalike_scale(source)}: {week} of {weeks} weeks of sales")
+            announce(f"look-alike {scale}: {week} of {weeks} weeks of sales")
 
-    def on_wait() -> None:
-        announce(f"waiting for another process that makes the look-alike {lookalike_scale(source)}")
-
-    make_lookalike(lookalike_folder(source), lookalike_scale(source), source.data_seed, on_week, on_wait)
+    waiting = f"waiting for another process that makes the look-alike {scale}"
+    make_lookalike(lookalike_folder(source), scale, source.data_seed, on_week, lambda: announce(waiting))
 
 
 def coerce_times(frame: pd.DataFrame, where: str) -> pd.DataFrame:
