@@ -29,7 +29,7 @@ print(time.perf_counter() - started, used.ru_utime + used.ru_stime, used.ru_maxr
 
 
 def forty_cells() -> Study:
-    """Five optimizations that all act in eager too: 32 compiled cells, eager, five beside it, and two again."""
+    """Five optimizations said to act in eager too (two train the same): 32 compiled cells, 6 eager, two again."""
     factors = tuple(replace(f, info=replace(f.info, requires=())) for f in make_factors())
     return make_study(
         factors=factors, blocks=8, device="cuda", workloads=make_workloads(*NAMES),
@@ -41,7 +41,7 @@ def forty_cells() -> Study:
 def test_a_large_study_is_analyzed_in_ten_seconds_and_one_gib(tmp_path: Path) -> None:
     study = forty_cells()
     design = make_design(study)
-    assert len(design.effective_keys) == 40 and len(design.trials) == 960
+    assert len(design.effective_keys) == 38 and len(design.trials) == 912
     records = make_records(study, design, effects={"compile": 0.1, "sync_free": 0.05}, noise=0.02)
     paths = write_study_folder(tmp_path, study, design, records)
     command = [sys.executable, "-c", PROGRAM, str(paths.root), str(paths.report)]
