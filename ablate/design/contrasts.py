@@ -52,11 +52,7 @@ def _against_neighbors(
     for neighbor, switched_on in ((factor.off, others), (factor.on, others | {factor.name})):
         name = lattice.cell_name(switched_on)
         subject = f"{factor.name}: {level} against {neighbor} ({name})"
-        base = lattice.compiled.get(switched_on)
-        if base is None:
-            yield Refusal(kind="level", subject=subject, missing=(name,))
-        else:
-            yield between("level", subject, base, key)
+        yield _gain("level", subject, (name, lattice.compiled.get(switched_on)), (level, key))
 
 
 JOINED = " × "
@@ -121,13 +117,18 @@ def layers_of(factors: Sequence[Factor]) -> dict[str, Subset]:
 def _references(lattice: Lattice) -> Iterator[Contrast | Refusal]:
     eager = lattice.eager.get(frozenset())
     ends: dict[ContrastKind, Subset] = {"total": lattice.active, "compile": frozenset()}
-    for kind, switched_on in ends.items():
-        compiled = lattice.compiled.get(switched_on)
-        if eager is None or compiled is None:
-            needed = {"eager": eager, lattice.cell_name(switched_on): compiled}
-            yield Refusal(kind=kind, subject="", missing=tuple(name for name, key in needed.items() if key is None))
-        else:
-            yield between(kind, "", eager, compiled)
+    for kind, on in ends.items():
+        yield _gain(kind, "", ("eager", eager), (lattice.cell_name(on), lattice.compiled.get(on)))
+
+
+def _gain(
+    kind: ContrastKind, subject: str, before: tuple[str, str | None], after: tuple[str, str | None]
+) -> Contrast | Refusal:
+    """The gain from one cell to another, each by its name and its effective key; None as a key is no cell of these."""
+    if before[1] is None or after[1] is None:
+        missing = tuple(name for name, key in (before, after) if key is None)
+        return Refusal(kind=kind, subject=subject, missing=missing)
+    return between(kind, subject, before[1], after[1])
 
 
 def _attributions(lattice: Lattice) -> Iterator[Contrast | Refusal]:
@@ -174,18 +175,11 @@ def _moebius(lattice: Lattice) -> Iterator[Contrast | Refusal]:
 
 def _single_switches(lattice: Lattice) -> Iterator[Contrast | Refusal]:
     every: Subset = lattice.active
-    for name in lattice.names:
-        one = frozenset({name})
-        if name in lattice.active:
-            yield lattice.contrast("leave-one-out", name, difference(every - one, every))
-        else:
-            yield lattice.inert("leave-one-out", name, one)
-    for name in lattice.names:
-        one = frozenset({name})
-        if name in lattice.active:
-            yield lattice.contrast("add-one-in", name, difference(frozenset(), one))
-        else:
-            yield lattice.inert("add-one-in", name, one)
+    singles = {name: frozenset({name}) for name in lattice.names}
+    for name, one in singles.items():
+        yield lattice.effect("leave-one-out", name, one, difference(every - one, every))
+    for name, one in singles.items():
+        yield lattice.effect("add-one-in", name, one, difference(frozenset(), one))
 
 
 def _ladder(lattice: Lattice, design: Design) -> Iterator[Contrast | Refusal]:
@@ -194,10 +188,7 @@ def _ladder(lattice: Lattice, design: Design) -> Iterator[Contrast | Refusal]:
     below: Subset = frozenset()
     for name in lattice.names:
         one = frozenset({name})
-        if name in lattice.active:
-            yield lattice.contrast("ladder", name, difference(below, below | one))
-        else:
-            yield lattice.inert("ladder", name, one)
+        yield lattice.effect("ladder", name, one, difference(below, below | one))
         below |= one & lattice.active
 
 
@@ -205,24 +196,15 @@ def _eager_optimizations(lattice: Lattice) -> Iterator[Contrast | Refusal]:
     """Optimizations that act without compilation; those that do not are no question in eager mode."""
     reference = lattice.eager.get(frozenset())
     for name in lattice.names:
-        if name not in lattice.eager_active:
-            continue
-        switched = lattice.eager.get(frozenset({name}))
-        if reference is None or switched is None:
-            needed = {"eager": reference, f"eager-with-{name}": switched}
-            missing = tuple(cell for cell, key in needed.items() if key is None)
-            yield Refusal(kind="eager-optimization", subject=name, missing=missing)
-        else:
-            yield between("eager-optimization", name, reference, switched)
+        if name in lattice.eager_active:
+            switched = (f"eager-with-{name}", lattice.eager.get(frozenset({name})))
+            yield _gain("eager-optimization", name, ("eager", reference), switched)
 
 
 def _pairs(lattice: Lattice) -> Iterator[Contrast | Refusal]:
     for arm in ("eager", "full"):
-        if arm in lattice.repeats:
-            first, again = lattice.repeats[arm]
-            yield between("a/a", arm, first, again)
-        else:
-            yield Refusal(kind="a/a", subject=arm, missing=(f"{arm}-again",))
+        first, again = lattice.repeats.get(arm, ("", None))
+        yield _gain("a/a", arm, (arm, first), (f"{arm}-again", again))
 
 
 def _unions(players: Sequence[Subset]) -> Iterator[Subset]:

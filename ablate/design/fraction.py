@@ -64,16 +64,10 @@ def fraction_contrasts(lattice: Lattice, layers: Mapping[str, Subset]) -> Iterat
     half = half_fraction(names)
     main = {name: column_weights(half, frozenset({name}), 2) for name in names}
     for name in lattice.names:
-        if name in main:
-            yield lattice.contrast("optimization", name, main[name], assumes=ASSUMES)
-        else:
-            yield lattice.inert("optimization", name, frozenset({name}))
+        yield lattice.effect("optimization", name, frozenset({name}), main.get(name, {}), assumes=ASSUMES)
     for layer, members in layers.items():
-        if members & lattice.active:
-            weights = combined(*(main[name] for name in names if name in members))
-            yield lattice.contrast("layer", layer, weights, assumes=ASSUMES)
-        else:
-            yield lattice.inert("layer", layer, members)
+        weights = combined(*(main[name] for name in names if name in members))
+        yield lattice.effect("layer", layer, members, weights, assumes=ASSUMES)
     for alias in alias_table(names):
         if len(alias.reported) == 2:
             yield _pair(lattice, half, alias)

@@ -6,6 +6,7 @@ The value of a coalition is `v(S) = y[none] - y[S]`: positive = faster. Weights 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import chain, combinations
@@ -29,13 +30,13 @@ def shapley_weights(players: Sequence[Subset], player: int) -> Weights:
         Weight per set of optimizations that are on; `2**n` entries.
     """
     others = [index for index in range(len(players)) if index != player]
-    weights: Weights = {}
+    weights: Weights = defaultdict(Fraction)
     for size in range(len(others) + 1):
         share = Fraction(1, len(players) * comb(len(others), size))
         for coalition in combinations(others, size):
             without = union(players[index] for index in coalition)
-            add(weights, without, share)
-            add(weights, without | players[player], -share)
+            weights[without] += share
+            weights[without | players[player]] -= share
     return weights
 
 
@@ -51,13 +52,13 @@ def interaction_weights(players: Sequence[Subset], first: int, second: int) -> W
     """
     others = [index for index in range(len(players)) if index not in (first, second)]
     one, two = players[first], players[second]
-    weights: Weights = {}
+    weights: Weights = defaultdict(Fraction)
     for size in range(len(others) + 1):
         share = Fraction(1, (len(players) - 1) * comb(len(others), size))
         for coalition in combinations(others, size):
             base = union(players[index] for index in coalition)
             for subset, sign in ((base | one | two, -1), (base | one, 1), (base | two, 1), (base, -1)):
-                add(weights, subset, sign * share)
+                weights[subset] += sign * share
     return weights
 
 
@@ -66,19 +67,12 @@ def moebius_weights(members: Subset) -> Weights:
 
     What `S` gains together beyond everything its parts explain; `v(S)` is the sum of the terms of all its subsets.
     """
-    weights: Weights = {}
-    for subset in subsets_of(sorted(members)):
-        sign = (-1) ** (len(members) - len(subset))
-        add(weights, subset, Fraction(-sign))
-    return weights
+    return {s: Fraction(-((-1) ** (len(members) - len(s)))) for s in subsets_of(sorted(members))}
 
 
 def difference(slower: Subset, faster: Subset) -> Weights:
     """Weights of `log T[slower] - log T[faster]`: positive when the second is faster."""
-    weights: Weights = {}
-    add(weights, slower, Fraction(1))
-    add(weights, faster, Fraction(-1))
-    return weights
+    return combined({slower: Fraction(1)}, {faster: Fraction(-1)})
 
 
 def half_fraction(names: Sequence[str]) -> tuple[Subset, ...]:
@@ -96,34 +90,22 @@ def column_weights(half: Sequence[Subset], word: Subset, factor: int) -> Weights
     `factor = 2` gives the main effect of one optimization as a gain, `factor = 4` the pair's (both as sums with
     whatever shares the column).
     """
-    return {s: Fraction(-factor * signs(s, word), len(half)) for s in half}
-
-
-def signs(subset: Subset, word: Subset) -> int:
-    """Product over the word of +1 (on) and -1 (off)."""
-    return prod(1 if name in subset else -1 for name in word)
+    return {s: Fraction(-factor * prod(1 if name in s else -1 for name in word), len(half)) for s in half}
 
 
 def combined(*parts: Mapping[Subset, Fraction]) -> Weights:
     """Sum of weights; those that cancel are removed."""
-    weights: Weights = {}
+    weights: Weights = defaultdict(Fraction)
     for part in parts:
         for subset, weight in part.items():
-            add(weights, subset, weight)
+            weights[subset] += weight
     return {subset: weight for subset, weight in weights.items() if weight}
 
 
 def subsets_of(names: Sequence[str]) -> Iterator[Subset]:
     """Every subset, small ones first."""
-    for size in range(len(names) + 1):
-        for chosen in combinations(names, size):
-            yield frozenset(chosen)
+    return (frozenset(chosen) for size in range(len(names) + 1) for chosen in combinations(names, size))
 
 
 def union(parts: Iterator[Subset]) -> Subset:
     return frozenset(chain.from_iterable(parts))
-
-
-def add(weights: Weights, subset: Subset, weight: Fraction) -> None:
-    """Add a weight to a set in place."""
-    weights[subset] = weights.get(subset, Fraction(0)) + weight

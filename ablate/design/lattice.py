@@ -91,6 +91,14 @@ class Lattice:
             return _refusal(kind, subject, iter(missing), len(missing))
         return make_contrast(kind, subject, by_key, assumes=assumes)
 
+    def effect(
+        self, kind: ContrastKind, subject: str, members: Subset, weights: Weights, *, assumes: str = ""
+    ) -> Contrast | Refusal:
+        """The contrast of an optimization or a layer of them; 0 with its reason where none of its `members` can act."""
+        if members & self.active:
+            return self.contrast(kind, subject, weights, assumes=assumes)
+        return self.inert(kind, subject, members)
+
     def inert(self, kind: ContrastKind, subject: str, members: Subset) -> Contrast:
         reasons = dict.fromkeys(self.why_inert[name] for name in self.names if name in members)
         return Contrast(kind=kind, subject=subject, why_inert="; ".join(reasons))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from ablate.core.cell import DesignedCell, PlannedTrial
+from ablate.core.cell import DesignedCell, PlannedTrial, Purpose
 from ablate.core.study import Equivalence, Study
 
 LONGEST_SLUG = 120
@@ -25,10 +25,7 @@ def plan_trials(study: Study, cells: tuple[DesignedCell, ...]) -> tuple[PlannedT
         Trials by block, then workload, then random order. Block b has seed `study.seed + b`. The order depends on
         the seed, the workload's name and the block only, not on the other workloads nor on the number of blocks.
     """
-    first: dict[str, DesignedCell] = {}
-    for cell in cells:
-        first.setdefault(cell.effective_key, cell)
-    measured = tuple(first.values())
+    measured = _distinct(cells)
     return tuple(
         trial
         for block in range(study.blocks)
@@ -39,22 +36,47 @@ def plan_trials(study: Study, cells: tuple[DesignedCell, ...]) -> tuple[PlannedT
 
 def _block_trials(study: Study, workload: str, block: int, measured: tuple[DesignedCell, ...]) -> list[PlannedTrial]:
     generator = np.random.default_rng([study.seed, _stable_number(workload), block])
-    trials = []
-    for order, index in enumerate(generator.permutation(len(measured))):
-        cell = measured[index]
-        key = f"{workload}/b{block}/{cell.effective_key}"
-        trials.append(
-            PlannedTrial(
-                key=key,
-                slug=make_slug(workload=workload, block=block, name=cell.name, key=key),
-                workload=workload,
-                block=block,
-                seed=study.seed + block,
-                order=order,
-                cell=cell,
-            )
+    cells = [measured[index] for index in generator.permutation(len(measured))]
+    keys = [f"{workload}/b{block}/{cell.effective_key}" for cell in cells]
+    return _in_turn(study, workload, block, keys, cells)
+
+
+def _in_turn(
+    study: Study,
+    workload: str,
+    block: int,
+    keys: Sequence[str],
+    cells: Sequence[DesignedCell],
+    purpose: Purpose = "timed",
+    windows: tuple[int, ...] = (),
+) -> list[PlannedTrial]:
+    """The trials of a block in their order; the first parity trial is the reference of the others."""
+    parity = purpose == "parity"
+    return [
+        PlannedTrial(
+            key=key,
+            slug=make_slug(
+                workload=workload, block=block, name=f"parity-{cell.name}" if parity else cell.name, key=key
+            ),
+            workload=workload,
+            block=block,
+            seed=study.seed + block,
+            order=order,
+            cell=cell,
+            purpose=purpose,
+            windows=windows,
+            reference=keys[0] if parity and order else None,
         )
-    return trials
+        for order, (key, cell) in enumerate(zip(keys, cells, strict=True))
+    ]
+
+
+def _distinct(cells: Iterable[DesignedCell]) -> tuple[DesignedCell, ...]:
+    """Of cells with one effective key the first."""
+    first: dict[str, DesignedCell] = {}
+    for cell in cells:
+        first.setdefault(cell.effective_key, cell)
+    return tuple(first.values())
 
 
 def make_slug(*, workload: str, block: int, name: str, key: str) -> str:
@@ -121,14 +143,12 @@ def plan_parity(study: Study, cells: Sequence[DesignedCell], arms: Sequence[Desi
         tested, blocks = [arms[0], *(cell for cell in cells if not cell.cell.repeat)], study.blocks
     else:
         windows = windows[:1]
-    first: dict[str, DesignedCell] = {}
-    for cell in tested:
-        first.setdefault(cell.effective_key, cell)
+    distinct = _distinct(tested)
     return tuple(
         trial
         for block in range(blocks)
         for workload in study.workloads
-        for trial in _parity_block_trials(study, workload.name, block, windows, tuple(first.values()))
+        for trial in _parity_block_trials(study, workload.name, block, windows, distinct)
     )
 
 
@@ -140,18 +160,4 @@ def _parity_block_trials(
     if study.equivalence.reruns != USUAL_RERUNS:
         steps.append(str(study.equivalence.reruns))
     keys = [f"{workload}/b{block}/parity({'|'.join(steps)})/{cell.effective_key}" for cell in cells]
-    return [
-        PlannedTrial(
-            key=key,
-            slug=make_slug(workload=workload, block=block, name=f"parity-{cell.name}", key=key),
-            workload=workload,
-            block=block,
-            seed=study.seed + block,
-            order=order,
-            cell=cell,
-            purpose="parity",
-            windows=windows,
-            reference=keys[0] if order else None,
-        )
-        for order, (key, cell) in enumerate(zip(keys, cells, strict=True))
-    ]
+    return _in_turn(study, workload, block, keys, cells, "parity", windows)

@@ -23,25 +23,17 @@ def main(arguments: list[str]) -> int:
     from ablate.core.request import EXIT_DISK
     from ablate.files.disk import explain_disk_errors
 
-    if len(arguments) != 2 or arguments[0] not in ("trial", "prepare", "probe"):
+    commands = {"trial": _trial, "prepare": _prepare, "probe": _probe}
+    if len(arguments) != 2 or arguments[0] not in commands:
         print(__doc__, file=sys.stderr)
         return 1
     try:
         with explain_disk_errors(Path(arguments[1]).parent):
-            _dispatch(arguments[0], Path(arguments[1]))
+            commands[arguments[0]](Path(arguments[1]))
     except AblateError as error:
         print(error, file=sys.stderr)
         return EXIT_DISK if isinstance(error, DiskError) else 1
     return 0
-
-
-def _dispatch(command: str, path: Path) -> None:
-    if command == "prepare":
-        _prepare(path)
-    elif command == "probe":
-        _probe(path)
-    else:
-        _trial(path)
 
 
 def _trial(request_json: Path) -> None:

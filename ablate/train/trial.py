@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import traceback
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from ablate.core.errors import AblateError, DiskError
-from ablate.core.record import Failure, Status, TrialRecord
+from ablate.core.record import Failure, TrialRecord
 from ablate.core.request import TrialRequest
 from ablate.core.study import Study
 from ablate.files.disk import explain_disk_errors, find_disk_error
@@ -18,13 +21,28 @@ from ablate.files.stopwatch import Stopwatch
 from ablate.records.store import read_study, write_json, write_predictions, write_record, write_series
 from ablate.train.loop import summarize_times
 from ablate.train.observe.diagnostics import add_untimed
-from ablate.train.observe.environment import describe_environment, describe_precision, explain_failure, peak_memory
+from ablate.train.observe.environment import describe_environment, describe_precision, end_training, explain_failure
 from ablate.train.observe.machine import describe_machine, snapshot_machine
 from ablate.train.parity.trial import train_parity
 from ablate.train.parity.windows import predictions_columns
-from ablate.train.progress import ProgressPipe
 from ablate.train.session import Session, apply_settings, open_session
 from ablate.workloads.contract import Predicts
+
+
+class ProgressPipe:
+    """Writes progress lines to the parent, outside the timed part; a parent that is gone is not an error."""
+
+    def __init__(self, descriptor: int | None) -> None:
+        self._descriptor = descriptor
+
+    def send(self, stage: str, **facts: Any) -> None:
+        """Send `{"stage": stage, **facts}`."""
+        if self._descriptor is None:
+            return
+        try:
+            os.write(self._descriptor, (json.dumps({"stage": stage, **facts}) + "\n").encode())
+        except OSError:  # the parent was killed; this trial goes on and its record is found later
+            self._descriptor = None
 
 
 def execute_trial(request: TrialRequest) -> TrialRecord:
@@ -128,31 +146,19 @@ def _with_training(
         step_s[0],
     )
     bad = next((step for step, loss in enumerate(losses) if not math.isfinite(loss)), None)
-    status: Status = "completed" if bad is None else "non-finite"
-    failure = None if bad is None else Failure(reason=f"the loss is {losses[bad]} at step {bad}")
-    return replace(
-        record,
-        status=status,
-        failure=failure,
-        times=times,
-        evidence=evidence,
-        final_loss=losses[-1],
-        data=session.stamp(session.stream.hash, len(losses)),
-        **peak_memory(session.device),  # type: ignore[arg-type]
-    )
+    problem = None if bad is None else f"the loss is {losses[bad]} at step {bad}"
+    data = session.stamp(session.stream.hash, len(losses))
+    record = end_training(record, session.device, problem, evidence=evidence, data=data)
+    return replace(record, times=times, final_loss=losses[-1])
 
 
 def _step_seconds(
     epoch_starts: list[float], step_ends: list[float], steps_per_epoch: int
 ) -> tuple[list[float], list[int]]:
     """Wall time of each step (from the end of the one before, or the start of its epoch) and its epoch."""
-    seconds, epochs = [], []
-    for step, end in enumerate(step_ends):
-        epoch = step // steps_per_epoch
-        begin = epoch_starts[epoch] if step % steps_per_epoch == 0 else step_ends[step - 1]
-        seconds.append(end - begin)
-        epochs.append(epoch)
-    return seconds, epochs
+    epochs = [step // steps_per_epoch for step in range(len(step_ends))]
+    begins = [step_ends[step - 1] if step % steps_per_epoch else epoch_starts[e] for step, e in enumerate(epochs)]
+    return [end - begin for begin, end in zip(begins, step_ends, strict=True)], epochs
 
 
 def _device(study: Study, request: TrialRequest) -> torch.device:

@@ -64,7 +64,7 @@ def add_syncs(evidence: Evidence, session: Session) -> Evidence:
     return replace(evidence, counters=counters, sync_sources=sources, eager_sync_sources=plain)
 
 
-def profile_stages(session: Session, num_steps: int = PROFILED_STEPS) -> dict[str, float]:
+def profile_stages(session: Session) -> dict[str, float]:
     """Profile a few training steps; returns seconds per step by stage.
 
     On a GPU a stage's seconds are those of its kernels, except for the loader, which the host works on.
@@ -72,7 +72,7 @@ def profile_stages(session: Session, num_steps: int = PROFILED_STEPS) -> dict[st
     session.stepper.rewind_rate()
     on_gpu = session.device.type == "cuda"
     activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if on_gpu else [])
-    num_steps = min(num_steps, session.module.num_steps)
+    num_steps = min(PROFILED_STEPS, session.module.num_steps)
     running = make_running_loss(session.recipe, session.device)
     hooks = _mark_modules(session.workload.model) if session.recipe.execution == "eager" else []
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import resource
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ import torch._dynamo.config
 import torch._inductor.config
 
 from ablate.core.evidence import Machine, MachineSnapshot
-from ablate.core.record import Environment
+from ablate.core.record import Environment, Failure, TrialRecord
 from ablate.core.units import BYTES_PER_GIB
 from ablate.plugins.digests import EXTENSIONS, PACKAGES, installed_version, training_code
 from ablate.train.session import Session
@@ -47,13 +48,18 @@ def describe_environment(device: torch.device, git_commit: str | None, before: M
     )
 
 
-def peak_memory(device: torch.device) -> dict[str, float | None]:
-    """Largest memory of this process so far, on the host and on the device, as fields of a record."""
-    on_device = torch.cuda.max_memory_allocated(device) / BYTES_PER_GIB if device.type == "cuda" else None
-    return {
-        "peak_memory_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / BYTES_PER_GIB,
-        "peak_device_memory_gib": on_device,
-    }
+def end_training(record: TrialRecord, device: torch.device, problem: str | None, **found: Any) -> TrialRecord:
+    """The record of a training at its end: whether its losses stayed finite, its largest memory, and what was found."""
+    return replace(
+        record,
+        status="completed" if problem is None else "non-finite",
+        failure=None if problem is None else Failure(reason=problem),
+        peak_memory_gib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / BYTES_PER_GIB,
+        peak_device_memory_gib=(
+            torch.cuda.max_memory_allocated(device) / BYTES_PER_GIB if device.type == "cuda" else None
+        ),
+        **found,
+    )
 
 
 def _changed(config: Any) -> dict[str, str]:
@@ -96,15 +102,10 @@ def explain_failure(error: BaseException) -> str:
     """Name the error and its first line; lack of memory is named as such, whichever library noticed it."""
     said = str(error).strip().splitlines()
     line = said[0] if said else "no message"
-    if lacks_memory(error):
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or _names_memory(str(error)):
         told = "" if not said else f": {next((part for part in said if _names_memory(part)), line).strip()}"
         return f"out of memory ({type(error).__name__}{told})"
     return f"{type(error).__name__}: {line}"
-
-
-def lacks_memory(error: BaseException) -> bool:
-    """Tell whether memory ran out, on the host or on the device."""
-    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or _names_memory(str(error))
 
 
 def _names_memory(text: str) -> bool:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from ablate.core.errors import TrialError
-from ablate.core.record import Failure, Parity, Status, TrialRecord
+from ablate.core.record import Parity, TrialRecord
 from ablate.core.request import TrialRequest
 from ablate.core.study import Study
 from ablate.records.store import read_parity, write_parity, write_predictions
-from ablate.train.observe.environment import peak_memory
+from ablate.train.observe.environment import end_training
 from ablate.train.parity.checkpoint import read_checkpoint, write_checkpoint
 from ablate.train.parity.runs import train_arm, train_reference
-from ablate.train.parity.windows import ARM, EAGER, ParityRuns, make_spans
+from ablate.train.parity.windows import ARM, EAGER, make_spans, predictions_columns
 from ablate.train.session import Session
 
 
@@ -43,8 +42,16 @@ def train_parity(
         )
     write_parity(folder, runs.series())
     if runs.predictions:
-        write_predictions(folder, runs.predicted())
-    return _fill(record, request, session, runs)
+        write_predictions(folder, predictions_columns(runs.predictions))
+    bad = runs.first_bad(EAGER if trial.reference is None else ARM)
+    return end_training(
+        record,
+        session.device,
+        None if bad is None else f"the loss is {bad.loss} at step {bad.step} (window from step {bad.window})",
+        parity=Parity(windows=tuple(runs.windows), deterministic=runs.deterministic),
+        evidence=session.watch.collect(compiled=request.recipe.execution == "compiled"),
+        data=session.stamp(runs.windows[0].stream_hash, sum(window.num_steps for window in runs.windows)),
+    )
 
 
 def _reference_folder(request: TrialRequest) -> Path:
@@ -55,27 +62,5 @@ def _reference_folder(request: TrialRequest) -> Path:
 
 def _read_masks(reference: Path) -> dict[tuple[int, int], int]:
     table = read_parity(reference)
-    own = table[table["run"] == EAGER]
-    return {
-        (int(window), int(step)): int(mask)
-        for window, step, mask in zip(own["window"], own["step"], own["mask"], strict=True)
-    }
-
-
-def _fill(record: TrialRecord, request: TrialRequest, session: Session, runs: ParityRuns) -> TrialRecord:
-    bad = runs.first_bad(EAGER if request.trial.reference is None else ARM)
-    status: Status = "completed" if bad is None else "non-finite"
-    failure = (
-        None
-        if bad is None
-        else Failure(reason=f"the loss is {bad.loss} at step {bad.step} (window from step {bad.window})")
-    )
-    return replace(
-        record,
-        status=status,
-        failure=failure,
-        parity=Parity(windows=tuple(runs.windows), deterministic=runs.deterministic),
-        evidence=session.watch.collect(compiled=request.recipe.execution == "compiled"),
-        data=session.stamp(runs.windows[0].stream_hash, sum(window.num_steps for window in runs.windows)),
-        **peak_memory(session.device),  # type: ignore[arg-type]
-    )
+    own = table.loc[table["run"] == EAGER, ["window", "step", "mask"]].astype(int)
+    return {(window, step): mask for window, step, mask in own.itertuples(index=False)}

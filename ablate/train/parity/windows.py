@@ -63,10 +63,6 @@ class ParityRuns:
         """Columns of `parity.parquet`."""
         return {name: [getattr(row, name) for row in self.rows] for name in PARITY_COLUMNS}
 
-    def predicted(self) -> dict[str, list[Any]]:
-        """Columns of `predictions.parquet`."""
-        return predictions_columns(self.predictions)
-
     def first_bad(self, run: str) -> Row | None:
         """The first step of a run whose loss is not finite."""
         return next((row for row in self.rows if row.run == run and not math.isfinite(row.loss)), None)
