@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from matplotlib.axes import Axes
 
 from ablate.analysis.results.effects import Response
 from ablate.analysis.results.speed import ArmSummary
 from ablate.analysis.results.study import WorkloadResults
-from ablate.analysis.words.speed import RESPONSE_NAMES, format_factor
+from ablate.analysis.words.speed import format_factor
 from ablate.figures import style
 
 TITLE = "Every arm against eager"
@@ -28,64 +29,41 @@ class Row:
     per_block: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Panel:
-    """One response."""
-
-    title: str
-    rows: tuple[Row, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Info:
-    """One panel per time."""
-
-    workload: str
-    panels: tuple[Panel, ...]
+Info = style.Info[Row]
+panels = style.num_panels
+height_in = partial(style.height_of_rows, row_in=0.29)
 
 
 def info(result: WorkloadResults) -> Info | None:
     """Collect the arms; None when nothing can be compared with eager."""
     arms = [a for a in result.speed.arms if a.versus_eager]
-    responses: tuple[Response, ...] = ("steady", result.speed.horizon)
-    found = [
-        Panel(title=RESPONSE_NAMES[r], rows=tuple(_row(a, r) for a in arms))
-        for r in responses
-        if any((effect := a.versus_eager.get(r)) is not None and effect.estimate for a in arms)
-    ]
-    return Info(workload=result.name, panels=tuple(found)) if found else None
 
+    def rows_of(response: Response) -> list[Row]:
+        rows = [_row(arm, response) for arm in arms]
+        return rows if any(row.speedup for row in rows) else []
 
-def panels(info: Info) -> int:
-    return len(info.panels)
-
-
-def height_in(info: Info) -> float:
-    return 0.85 + 0.29 * max(len(panel.rows) for panel in info.panels)
+    return style.by_time(result, rows_of)
 
 
 def draw(info: Info, axes: Sequence[Axes]) -> None:
     """One row per arm: a diamond with its interval, small dots for the blocks, a line at 1 for eager."""
     for index, (ax, panel) in enumerate(zip(axes, info.panels, strict=False)):
-        style.factor_axis(ax, _extent(panel))
+        points = style.finite(x for row in panel.rows for x in (row.speedup, *row.per_block))
+        style.factor_axis(ax, style.extent(points, (x for row in panel.rows for x in row.interval or ())))
         for row, item in enumerate(panel.rows):
             _draw_row(ax, row, item)
         style.name_rows(
             ax, [row.name for row in panel.rows], greyed=[r.speedup is None for r in panel.rows], first=not index
         )
-        ax.set_title(panel.title)
-        ax.set_xlabel("speed-up against eager")
-        style.finish(ax)
+        style.finish(ax, panel.title, "speed-up against eager")
 
 
 def describe(info: Info) -> str:
     """Every arm with its factor, in words."""
-    parts = [
-        f"{panel.title}: "
-        + ", ".join(f"{r.name} {format_factor(r.speedup) if r.speedup else 'not measured'}" for r in panel.rows)
-        for panel in info.panels
-    ]
-    return f"Speed-up of every arm of {info.workload} against eager. " + ". ".join(parts) + "."
+    start = f"Speed-up of every arm of {info.workload} against eager"
+    return style.describe(
+        start, info, lambda r: f"{r.name} {format_factor(r.speedup) if r.speedup else 'not measured'}"
+    )
 
 
 def _row(arm: ArmSummary, response: Response) -> Row:
@@ -96,15 +74,6 @@ def _row(arm: ArmSummary, response: Response) -> Row:
     return Row(
         name=arm.label, speedup=est.speedup, interval=est.interval, per_block=tuple(map(math.exp, est.per_block))
     )
-
-
-def _extent(panel: Panel) -> list[float]:
-    """What the axis must cover: all points, and intervals unless they are so wide that they would hide the points."""
-    points = style.finite(x for row in panel.rows for x in (row.speedup, *row.per_block))
-    ends = style.finite(x for row in panel.rows for x in row.interval or ())
-    low, high = min([*points, 1.0]), max([*points, 1.0])
-    room = max(high / low, 1.1) ** 2
-    return points + [min(max(end, low / room), high * room) for end in ends]
 
 
 def _draw_row(ax: Axes, row: int, item: Row) -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from ablate.analysis.results.study import WorkloadResults
 from ablate.analysis.results.training import Deviation
@@ -42,6 +41,9 @@ class Info:
     num_hidden: int
 
 
+panels = style.num_panels
+
+
 def info(result: WorkloadResults) -> Info | None:
     """Choose full, naive, arms that leave the envelope and the next ones, at most seven."""
     rows = [d for d in result.training.deviations if d.steps]
@@ -59,10 +61,6 @@ def info(result: WorkloadResults) -> Info | None:
     )
 
 
-def panels(info: Info) -> int:
-    return len(info.panels)
-
-
 def height_in(info: Info) -> float:
     return 2.9
 
@@ -72,7 +70,7 @@ def draw(info: Info, axes: Sequence[Axes]) -> None:
     low, high = _range(info)
     colors: dict[str, str] = {}
     for panel, ax in zip(info.panels, axes, strict=True):
-        ax.set_yscale("log")
+        style.log_axis(ax)
         ax.set_ylim(low, high)
         ax.fill_between(panel.limit_steps, low, panel.limit, color=style.GREYED, alpha=0.5, linewidth=0,
                         label="allowed: 10 x eager's own")  # fmt: skip
@@ -87,15 +85,11 @@ def draw(info: Info, axes: Sequence[Axes]) -> None:
                 finite = np.isfinite(value)  # else the mark is at the upper edge
                 ax.plot([curve.first_step], [value if finite else 1.0], marker="x", markersize=4, color=color,
                         transform=ax.transData if finite else ax.get_xaxis_transform(), clip_on=False)  # fmt: skip
-        ax.set_title(f"from step {panel.window}")
-        ax.set_xlabel("step")
-        _log_axis(ax)
-        style.finish(ax, grid="y")
+        style.finish(ax, f"from step {panel.window}", "step", grid="y")
     for ax in axes[1:]:
         ax.set_yticklabels([])
     handles, labels = axes[0].get_legend_handles_labels()
-    figure = axes[0].figure
-    figure.legend(handles, labels, loc="outside lower center", frameon=False, ncols=4, handlelength=1.2)
+    axes[0].figure.legend(handles, labels, loc="outside lower center", frameon=False, ncols=4, handlelength=1.2)
     if info.num_hidden:
         axes[0].text(0.0, -0.26, f"{info.num_hidden} more arms are in the tables", transform=axes[0].transAxes,
                      color=style.MUTED, fontsize=6.5)  # fmt: skip
@@ -139,9 +133,3 @@ def _range(info: Info) -> tuple[float, float]:
     drawn = [value for panel in info.panels for curve in panel.curves for value in style.finite(_drawn(curve))]
     limits = [value for panel in info.panels for value in panel.limit]
     return min([*drawn, FACTOR * FLOOR]) / 2, max([*drawn, *limits, FACTOR * FLOOR]) * 20
-
-
-def _log_axis(ax: Axes) -> None:
-    ax.yaxis.set_major_locator(LogLocator(numticks=7))
-    ax.yaxis.set_minor_locator(NullLocator())
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0e}"))

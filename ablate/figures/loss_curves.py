@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from ablate.analysis.results.study import WorkloadResults
 from ablate.analysis.results.training import Curve
@@ -64,13 +63,11 @@ def draw(info: Info, axes: Sequence[Axes]) -> None:
         if curve.arm != "eager" and style.finite(curve.deviation):
             shown = [max(value, FLOOR) if value == value else value for value in _or_nan(curve.deviation)]
             distances.plot(curve.steps, shown, color=color, linewidth=1.0, label=style.label(curve.arm))
-    losses.set_title("training loss")
-    losses.set_xlabel("step")
     losses.legend(frameon=False, loc="upper right", handlelength=1.4)
     if info.num_hidden:
         losses.text(0.0, -0.24, f"{info.num_hidden} more arms are in the tables", transform=losses.transAxes,
                     color=style.MUTED, fontsize=6.5)  # fmt: skip
-    style.finish(losses, grid="y")
+    style.finish(losses, "training loss", "step", grid="y")
     _finish_distances(info, distances)
 
 
@@ -85,8 +82,6 @@ def describe(info: Info) -> str:
 
 
 def _finish_distances(info: Info, ax: Axes) -> None:
-    ax.set_title("relative deviation from eager")
-    ax.set_xlabel("step")
     values = style.finite(v for c in info.curves if c.arm != "eager" for v in c.deviation)
     if not values:
         style.note(ax, "no arm has an eager trial in its block")
@@ -96,13 +91,9 @@ def _finish_distances(info: Info, ax: Axes) -> None:
         style.note(ax, "every loss is bitwise equal to eager")
         ax.set_yticks([])
     else:
-        positive = [v for v in values if v > 0]
-        ax.set_yscale("log")
-        ax.set_ylim(max(min(positive), FLOOR) / 3, max(values) * 3)
-        ax.yaxis.set_major_locator(LogLocator(numticks=7))
-        ax.yaxis.set_minor_locator(NullLocator())
-        ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0e}"))
-    style.finish(ax, grid="y")
+        style.log_axis(ax)
+        ax.set_ylim(max(min(v for v in values if v > 0), FLOOR) / 3, max(values) * 3)
+    style.finish(ax, "relative deviation from eager", "step", grid="y")
 
 
 def _or_nan(values: Sequence[float | None]) -> list[float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from matplotlib.axes import Axes
 
@@ -18,60 +19,39 @@ PARTS = (("training", style.COLORS[0]), ("waiting for batches", style.COLORS[8])
 
 
 @dataclass(frozen=True, kw_only=True)
-class Panel:
-    """One state of the compile caches."""
-
-    title: str
-    bars: tuple[LedgerBar, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Info:
+class Info(style.Info[LedgerBar]):
     """A panel for cold and one for warm compile caches, as far as measured."""
 
-    workload: str
     horizon_epochs: int
-    panels: tuple[Panel, ...]
+
+
+panels = style.num_panels
+height_in = partial(style.height_of_rows, head_in=1.15)
 
 
 def info(result: WorkloadResults) -> Info | None:
     """Collect the bars; None when no trial of the workload has a horizon."""
-    found = []
-    for cache in ("cold", "warm"):
-        bars = tuple(b for b in result.speed.ledger if b.cache == cache)
-        if bars:
-            found.append(Panel(title=f"{cache} compile caches", bars=bars))
-    if not found:
-        return None
-    return Info(workload=result.name, horizon_epochs=result.speed.horizon_epochs, panels=tuple(found))
-
-
-def panels(info: Info) -> int:
-    return len(info.panels)
-
-
-def height_in(info: Info) -> float:
-    return 1.15 + style.ROW_IN * max(len(panel.bars) for panel in info.panels)
+    bars = {cache: tuple(b for b in result.speed.ledger if b.cache == cache) for cache in ("cold", "warm")}
+    found = tuple(style.Panel(title=f"{cache} compile caches", rows=rows) for cache, rows in bars.items() if rows)
+    return Info(workload=result.name, horizon_epochs=result.speed.horizon_epochs, panels=found) if found else None
 
 
 def draw(info: Info, axes: Sequence[Axes]) -> None:
     """Stacked bars, one per arm, with the horizon written at the end."""
-    longest = max(bar.horizon_s for panel in info.panels for bar in panel.bars)
+    longest = max(bar.horizon_s for panel in info.panels for bar in panel.rows)
     for index, (ax, panel) in enumerate(zip(axes, info.panels, strict=False)):
-        rows = range(len(panel.bars))
-        left = [0.0] * len(panel.bars)
+        rows = range(len(panel.rows))
+        left = [0.0] * len(panel.rows)
         for index_of_part, (part, color) in enumerate(PARTS):
-            seconds = [_seconds(bar)[index_of_part] for bar in panel.bars]
+            seconds = [_seconds(bar)[index_of_part] for bar in panel.rows]
             ax.barh(rows, seconds, left=left, height=0.62, color=color, label=part)
             left = [start + width for start, width in zip(left, seconds, strict=True)]
-        for row, bar in enumerate(panel.bars):
+        for row, bar in enumerate(panel.rows):
             ax.annotate(format_duration(bar.horizon_s), (left[row], row), xytext=(4, 0), textcoords="offset points",
                         va="center", fontsize=6.5, in_layout=False)  # fmt: skip
-        style.name_rows(ax, [bar.arm for bar in panel.bars], first=not index)
+        style.name_rows(ax, [bar.arm for bar in panel.rows], first=not index)
         ax.set_xlim(0, 1.22 * longest if longest > 0 else 1)
-        ax.set_title(panel.title)
-        ax.set_xlabel(f"seconds for {info.horizon_epochs} epochs")
-        style.finish(ax)
+        style.finish(ax, panel.title, f"seconds for {info.horizon_epochs} epochs")
     handles, names = axes[0].get_legend_handles_labels()
     axes[0].figure.legend(handles, names, loc="outside lower center", ncols=len(PARTS), frameon=False)
 
@@ -82,7 +62,7 @@ def describe(info: Info) -> str:
         f"{bar.arm} ({bar.cache}): "
         + ", ".join(f"{part} {format_duration(s)}" for (part, _), s in zip(PARTS, _seconds(bar), strict=True))
         for panel in info.panels
-        for bar in panel.bars
+        for bar in panel.rows
     ]
     return f"Time ledger of {info.workload} over {info.horizon_epochs} epochs. " + "; ".join(parts) + "."
 

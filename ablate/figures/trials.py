@@ -29,14 +29,6 @@ class Dot:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Panel:
-    """One of the two times."""
-
-    title: str
-    dots: tuple[Dot, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Info:
     """The cells (rows), their dots, how many trials of each did not complete, and how many cells are not drawn."""
 
@@ -44,8 +36,11 @@ class Info:
     names: tuple[str, ...]
     missing: tuple[int, ...]
     blocks: tuple[int, ...]
-    panels: tuple[Panel, ...]
+    panels: tuple[style.Panel[Dot], ...]
     num_hidden: int
+
+
+panels = style.num_panels
 
 
 def info(result: WorkloadResults) -> Info | None:
@@ -57,23 +52,18 @@ def info(result: WorkloadResults) -> Info | None:
         return None
     rows = {key: row for row, (key, _) in enumerate(keys[:MOST_ROWS])}
     shown = [t for t in trials if t.effective_key in rows]
-    steady = [_dot(rows, t, t.steady_s) for t in shown]
-    horizon = [_dot(rows, t, t.horizon_s) for t in shown]
+    times = {
+        "steady epoch": [_dot(rows, t, t.steady_s) for t in shown],
+        f"horizon of {result.speed.horizon_epochs} epochs": [_dot(rows, t, t.horizon_s) for t in shown],
+    }
     return Info(
         workload=result.name,
         names=tuple(trial.name for _, trial in keys[:MOST_ROWS]),
         missing=tuple(sum(t.effective_key == key and t.missing for t in shown) for key in rows),
         blocks=tuple(sorted({t.block for t in trials})),
-        panels=(
-            Panel(title="steady epoch", dots=tuple(d for d in steady if d)),
-            Panel(title=f"horizon of {result.speed.horizon_epochs} epochs", dots=tuple(d for d in horizon if d)),
-        ),
+        panels=tuple(style.Panel(title=title, rows=tuple(filter(None, dots))) for title, dots in times.items()),
         num_hidden=max(len(keys) - MOST_ROWS, 0),
     )
-
-
-def panels(info: Info) -> int:
-    return len(info.panels)
 
 
 def height_in(info: Info) -> float:
@@ -95,9 +85,7 @@ def draw(info: Info, axes: Sequence[Axes]) -> None:
             if count:
                 ax.annotate(f"✕ {count}", (low, row), xytext=(3, 0), textcoords="offset points", va="center",
                             color=style.SLOWER, fontsize=6.5)  # fmt: skip
-        ax.set_title(panel.title)
-        ax.set_xlabel("seconds")
-        style.finish(ax)
+        style.finish(ax, panel.title, "seconds")
     axes[0].figure.legend(
         handles=_legend(info), loc="outside lower center", ncols=min(len(info.blocks) + 2, 7), frameon=False
     )
@@ -107,7 +95,7 @@ def describe(info: Info) -> str:
     """Range of the dots of both panels and number of trials that did not complete, in words."""
     parts = []
     for panel in info.panels:
-        seconds = [dot.seconds for dot in panel.dots]
+        seconds = [dot.seconds for dot in panel.rows]
         parts.append(
             f"{panel.title}: {len(seconds)} trials"
             + (f" from {min(seconds):.4g} s to {max(seconds):.4g} s" if seconds else "")
@@ -123,17 +111,17 @@ def _dot(rows: dict[str, int], trial: TrialRow, seconds: float | None) -> Dot | 
     return Dot(row=rows[trial.effective_key], block=trial.block, seconds=seconds, filled=trial.cache == "warm")
 
 
-def _alike(panel: Panel) -> dict[tuple[int, bool], list[Dot]]:
+def _alike(panel: style.Panel[Dot]) -> dict[tuple[int, bool], list[Dot]]:
     """Dots that look alike, by block and whether they are filled: one artist draws them all."""
     groups: dict[tuple[int, bool], list[Dot]] = {}
-    for dot in panel.dots:
+    for dot in panel.rows:
         groups.setdefault((dot.block, dot.filled), []).append(dot)
     return groups
 
 
-def _extent(panel: Panel) -> tuple[float, float]:
+def _extent(panel: style.Panel[Dot]) -> tuple[float, float]:
     """Range of the axis: the dots with room beside them (dots, unlike bars, need no zero)."""
-    seconds = [dot.seconds for dot in panel.dots] or [0.0, 1.0]
+    seconds = [dot.seconds for dot in panel.rows] or [0.0, 1.0]
     pad = max(0.08 * (max(seconds) - min(seconds)), 0.01 * max(seconds))
     return max(min(seconds) - 2 * pad, 0.0), max(seconds) + pad
 

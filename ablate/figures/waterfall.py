@@ -49,20 +49,21 @@ class Step:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Panel:
+class Panel(style.Panel[Step]):
     """One response: its steps and the blocks behind all of them."""
 
-    title: str
-    steps: tuple[Step, ...]
     num_blocks: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class Info:
+class Info(style.Info[Step]):
     """One panel for the steady time and one for the horizon."""
 
-    workload: str
     panels: tuple[Panel, ...]
+
+
+panels = style.num_panels
+height_in = style.height_of_rows
 
 
 def info(result: WorkloadResults) -> Info | None:
@@ -72,36 +73,24 @@ def info(result: WorkloadResults) -> Info | None:
     return Info(workload=result.name, panels=tuple(panels)) if panels else None
 
 
-def panels(info: Info) -> int:
-    return len(info.panels)
-
-
-def height_in(info: Info) -> float:
-    return 0.85 + style.ROW_IN * max(len(panel.steps) for panel in info.panels)
-
-
 def draw(info: Info, axes: Sequence[Axes]) -> None:
     """One row per step; blue is faster, orange slower, light grey is not claimed."""
     for index, (ax, panel) in enumerate(zip(axes, info.panels, strict=False)):
-        edges = [x for s in panel.steps for x in (s.start, s.stop, s.low, s.high) if x is not None]
+        edges = [x for s in panel.rows for x in (s.start, s.stop, s.low, s.high) if x is not None]
         style.factor_axis(ax, edges)
-        for row, step in enumerate(panel.steps):
-            _draw_step(ax, row, step, panel.steps[row + 1].start if row + 1 < len(panel.steps) else None)
-        greyed = [bool(s.unclaimed) for s in panel.steps]
-        style.name_rows(ax, [s.label for s in panel.steps], greyed=greyed, first=not index)
-        ax.set_title(panel.title)
-        note = "; * off is an emulation" if any(s.emulated and not s.unclaimed for s in panel.steps) else ""
-        ax.set_xlabel(f"speed-up against eager ({_blocks(panel.num_blocks)}){note}")
-        style.finish(ax)
+        for row, step in enumerate(panel.rows):
+            _draw_step(ax, row, step, panel.rows[row + 1].start if row + 1 < len(panel.rows) else None)
+        greyed = [bool(s.unclaimed) for s in panel.rows]
+        style.name_rows(ax, [s.label for s in panel.rows], greyed=greyed, first=not index)
+        note = "; * off is an emulation" if any(s.emulated and not s.unclaimed for s in panel.rows) else ""
+        style.finish(ax, panel.title, f"speed-up against eager ({_blocks(panel.num_blocks)}){note}")
 
 
 def describe(info: Info) -> str:
     """Every step with its factor, in words."""
-    parts = [
-        f"{panel.title}: " + ", ".join(f"{step.label} {format_factor(step.factor)}" for step in panel.steps)
-        for panel in info.panels
-    ]
-    return f"Waterfall of {info.workload}. " + ". ".join(parts) + "."
+    return style.describe(
+        f"Waterfall of {info.workload}", info, lambda step: f"{step.label} {format_factor(step.factor)}"
+    )
 
 
 def _panel(speed: Speed, response: Response) -> Panel | None:
@@ -139,7 +128,7 @@ def _panel(speed: Speed, response: Response) -> Panel | None:
             high=None if half is None else math.exp(value + half),
         )
     )  # fmt: skip
-    return Panel(title=RESPONSE_NAMES[response], steps=tuple(steps), num_blocks=len(blocks))
+    return Panel(title=RESPONSE_NAMES[response], rows=tuple(steps), num_blocks=len(blocks))
 
 
 def _mean(effect: Effect, blocks: tuple[int, ...]) -> tuple[float, float | None]:

@@ -62,13 +62,13 @@ def test_waterfall_steps_stand_on_each_other(factorial: tuple[StudyPaths, Result
     info = waterfall.info(factorial[1].workloads[0])
     assert info is not None
     panel = info.panels[0]
-    assert [s.label for s in panel.steps] == [
+    assert [s.label for s in panel.rows] == [
         "eager", "naive compile", "dynamic_shapes", "string_keys (vacuous)", "sync_free (structural)", "full"
     ]  # fmt: skip
-    for before, after in zip(panel.steps[1:-2], panel.steps[2:-1], strict=True):
+    for before, after in zip(panel.rows[1:-2], panel.rows[2:-1], strict=True):
         assert after.start == pytest.approx(before.stop, abs=1e-12)
-    assert panel.steps[-2].stop == pytest.approx(panel.steps[-1].stop, abs=1e-12)
-    assert [s.unclaimed for s in panel.steps] == ["", "", "", "vacuous", "structural", ""]
+    assert panel.rows[-2].stop == pytest.approx(panel.rows[-1].stop, abs=1e-12)
+    assert [s.unclaimed for s in panel.rows] == ["", "", "", "vacuous", "structural", ""]
 
 
 def test_waterfall_needs_shapley_values(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_ledger_and_trials_hold_every_bar_and_dot(factorial: tuple[StudyPaths, R
     assert [panel.title for panel in bars.panels] == ["cold compile caches", "warm compile caches"]
     dots = trials.info(factorial[1].workloads[0])
     assert dots is not None
-    assert len(dots.panels[0].dots) == len(factorial[1].workloads[0].quality.trials)
+    assert len(dots.panels[0].rows) == len(factorial[1].workloads[0].quality.trials)
     assert sum(dots.missing) == 0
 
 
