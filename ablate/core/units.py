@@ -1,9 +1,12 @@
-"""Numbers in SI units, and lists -> the text a person reads (durations, memory, speed-ups, names)."""
+"""Numbers in SI units, and lists -> the text a person reads (durations, memory, speed-ups, names), and groups of it."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 BYTES_PER_GIB = 1024**3
+Key = TypeVar("Key")
+Item = TypeVar("Item")
 
 
 def format_duration(seconds: float) -> str:
@@ -27,3 +30,11 @@ def percent_from_log(effect: float) -> float:
 def name_some(names: Sequence[str], most: int = 4, joint: str = ", ") -> str:
     """The first names, and how many more there are: `a, b and 3 more`."""
     return joint.join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def grouped(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
+    """The items of every key, both in order of appearance."""
+    groups: dict[Key, list[Item]] = {}
+    for key, item in pairs:
+        groups.setdefault(key, []).append(item)
+    return groups

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ablate.analysis.results.effects import Response, Sensitivity
+from ablate.analysis.results.effects import OrderRange, Response, Sensitivity
 from ablate.analysis.results.quality import RunOrder, Stability
 from ablate.analysis.results.speed import Speed
 from ablate.analysis.results.study import WorkloadResults
@@ -58,43 +58,28 @@ def _orders(speed: Speed, used: Sequence[Response]) -> Table | None:
     names = dict.fromkeys(name for name, _ in ranges)
     if len(names) < 2:
         return None
-    rows = []
-    for name in names:
-        row = [cell(name, tone="strong")]
-        for response in used:
-            item = ranges.get((name, response))
-            row.append(
-                EMPTY
-                if item is None
-                else cell(
-                    f"{format_factor(item.guide)}, {format_interval((item.low, item.high))}",
-                    f"largest after {', '.join(item.high_after) or 'none'}",
-                )
-            )
-        rows.append(row)
+    rows = [[cell(name, tone="strong"), *(_order(ranges.get((name, r))) for r in used)] for name in names]
     return table(["rung: guide's order, range over all", *(RESPONSE_NAMES[r] for r in used)], rows)
+
+
+def _order(item: OrderRange | None) -> TableCell:
+    if item is None:
+        return EMPTY
+    main = f"{format_factor(item.guide)}, {format_interval((item.low, item.high))}"
+    return cell(main, f"largest after {', '.join(item.high_after) or 'none'}")
 
 
 def _sensitivity(speed: Speed) -> Table | None:
     """Steady time only: the primary interval beside the others."""
+    steady = [s for s in speed.sensitivity if s.response == "steady"]
     rows = []
     for effect in speed.effects:
         est = effect.estimate
-        if effect.response != "steady" or est is None or est.interval is None:
-            continue
-        others = {
-            s.method: s
-            for s in speed.sensitivity
-            if (s.response, s.kind, s.subject) == ("steady", effect.kind, effect.subject)
-        }
-        if others:
-            rows.append(
-                [
-                    cell(effect.subject or effect.kind, tone="strong"),
-                    cell(percent(est.effect), format_interval(est.interval)),
-                    *(_other(others.get(method)) for method in METHODS),
-                ]
-            )
+        others = {s.method: s for s in steady if (s.kind, s.subject) == (effect.kind, effect.subject)}
+        if effect.response == "steady" and est is not None and est.interval is not None and others:
+            first = [cell(effect.subject or effect.kind, tone="strong")]
+            first.append(cell(percent(est.effect), format_interval(est.interval)))
+            rows.append([*first, *(_other(others.get(method)) for method in METHODS)])
     return table(["steady epoch", "block-t (primary)", *METHODS], rows) if rows else None
 
 
@@ -140,7 +125,6 @@ def _stability(stability: Sequence[Stability]) -> str:
     rows = [s for s in stability if s.verdict != "too short"]
     if not rows:
         return ""
-    counts = {word: sum(s.verdict == word for s in rows) for word in ("flat", "settles", "no steady state")}
-    return f"Step times after the last compilation, {len(rows)} trials: " + ", ".join(
-        f"{count} {word}" for word, count in counts.items()
-    )
+    words = ("flat", "settles", "no steady state")
+    counts = ", ".join(f"{sum(s.verdict == word for s in rows)} {word}" for word in words)
+    return f"Step times after the last compilation, {len(rows)} trials: {counts}"

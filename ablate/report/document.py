@@ -6,14 +6,14 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ablate.analysis.results.effects import Response
+from ablate.analysis.results.effects import ClaimVerdict, Response
 from ablate.analysis.results.quality import TrialRow
 from ablate.analysis.results.speed import ArmSummary, Speed
 from ablate.analysis.results.study import Results, WorkloadResults
 from ablate.analysis.words.speed import format_interval
 from ablate.core.contrast import ContrastKind
 from ablate.core.study import WorkloadChoice
-from ablate.report.cells import EMPTY, Table, TableCell, cell, number, seconds, speedup_cell, table
+from ablate.report.cells import EMPTY, Table, TableCell, Tone, cell, number, seconds, speedup_cell, table
 from ablate.report.methods import methods, not_tested
 from ablate.report.sections import workload_section
 
@@ -22,11 +22,6 @@ SHORT: Mapping[Response, str] = {
     "steady": "steady epoch",
     "horizon_cold": "horizon, cold",
     "horizon_warm": "horizon, warm",
-}
-TIME_FIELDS: Mapping[Response, str] = {
-    "steady": "steady_s",
-    "horizon_cold": "horizon_cold_s",
-    "horizon_warm": "horizon_warm_s",
 }
 
 
@@ -116,16 +111,12 @@ def _answer(result: WorkloadResults, used: Sequence[Response]) -> dict[str, Any]
 
 def _answer_row(speed: Speed, mode: str, arm: ArmSummary, used: Sequence[Response]) -> list[TableCell]:
     kinds: Mapping[str, ContrastKind] = {"naive": "compile", "full": "total"}
-    kind = kinds.get(mode)
     row = [cell(mode, "; ".join(arm.flags), "strong")]
     for response in used:
-        row.append(cell(seconds(getattr(arm, TIME_FIELDS[response]))))
-        if kind is None:
-            row.append(cell("1", "reference", "grey"))
-        else:
-            row.append(speedup_cell(speed.effect(response, kind)))
-    row.append(cell(number(arm.metric)) if arm.metric is not None else EMPTY)
-    return row
+        row.append(cell(seconds(getattr(arm, f"{response}_s"))))
+        is_eager = mode not in kinds
+        row.append(cell("1", "reference", "grey") if is_eager else speedup_cell(speed.effect(response, kinds[mode])))
+    return [*row, cell(number(arm.metric)) if arm.metric is not None else EMPTY]
 
 
 def _answer_note(results: Results) -> str:
@@ -151,17 +142,16 @@ def _claim_table(results: Results, used: Sequence[Response]) -> Table | None:
         for reading in dict.fromkeys(c.reading for c in result.speed.claims):
             found = {c.response: c for c in result.speed.claims if c.reading == reading}
             first = next(iter(found.values()))
-            row = [cell(result.name), cell(reading, format_interval((first.low, first.high)))]
-            for response in used:
-                claim = found.get(response)
-                if claim is None:
-                    row.append(EMPTY)
-                else:
-                    tone = {"supported": "good", "refuted": "bad"}.get(claim.verdict, "grey")
-                    place = f"{claim.place} the range" if claim.place else ""
-                    row.append(cell(claim.verdict, place, tone))  # type: ignore[arg-type]
-            rows.append(row)
+            claimed = cell(reading, format_interval((first.low, first.high)))
+            rows.append([cell(result.name), claimed, *(_claim_cell(found.get(response)) for response in used)])
     return table(["task", "claim", *(SHORT[r] for r in used)], rows) if rows else None
+
+
+def _claim_cell(claim: ClaimVerdict | None) -> TableCell:
+    if claim is None:
+        return EMPTY
+    tones: Mapping[str, Tone] = {"supported": "good", "refuted": "bad"}
+    return cell(claim.verdict, f"{claim.place} the range" if claim.place else "", tones.get(claim.verdict, "grey"))
 
 
 def _failed(results: Results) -> Table | None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ablate.analysis.results.effects import Response
+from ablate.analysis.results.effects import Effect, Response
 from ablate.analysis.results.speed import Speed
 from ablate.analysis.results.study import WorkloadResults
 from ablate.analysis.words.speed import RESPONSE_NAMES, why_not_reported
 from ablate.core.contrast import ContrastKind
-from ablate.core.units import name_some
+from ablate.core.units import grouped, name_some
 
 KIND_WORDS: Mapping[ContrastKind, str] = {
     "total": "total",
@@ -31,40 +31,33 @@ MOST_CELLS = 8
 
 def unidentified_numbers(speed: Speed, used: Sequence[Response]) -> list[str]:
     """What the design or missing trials leave open, one line per kind of number (and reason)."""
-    lacking: dict[str, tuple[list[str], list[str]]] = {}
-    others: dict[str, list[str]] = {}
-    for effect in speed.effects:
-        if effect.response not in used[:1] or not effect.refused:
-            continue
-        name = KIND_WORDS[effect.kind]
-        if effect.lacks:
-            subjects, cells = lacking.setdefault(name, ([], []))
-            subjects.append(effect.subject)
-            cells += effect.lacks
-        else:
-            others.setdefault(why_not_reported(effect), []).append(f"{name} {effect.subject}".strip())
-    lines = [_lack(name, subjects, cells) for name, (subjects, cells) in lacking.items()]
+    refused = [e for e in speed.effects if e.response in used[:1] and e.refused]
+    lacking = grouped((KIND_WORDS[e.kind], e) for e in refused if e.lacks)
+    others = grouped((why_not_reported(e), _named(e)) for e in refused if not e.lacks)
+    lines = [_lack(name, effects) for name, effects in lacking.items()]
     return lines + [f"{', '.join(names)}: {reason}" for reason, names in others.items()]
 
 
 def dropped_blocks(result: WorkloadResults, used: Sequence[Response]) -> list[str]:
     """Numbers that rest on fewer blocks than the study has, grouped by the blocks they use."""
     every = {trial.block for trial in result.quality.trials}
-    groups: dict[tuple[str, tuple[int, ...]], list[str]] = {}
-    for effect in result.speed.effects:
-        if effect.estimate is None or not effect.dropped:
-            continue
-        if effect.response in used and len(effect.estimate.blocks) < len(every):
-            key = RESPONSE_NAMES[effect.response], effect.estimate.blocks
-            groups.setdefault(key, []).append(f"{KIND_WORDS[effect.kind]} {effect.subject}".strip())
+    groups = grouped(
+        ((RESPONSE_NAMES[e.response], e.estimate.blocks), _named(e))
+        for e in result.speed.effects
+        if e.estimate and e.dropped and e.response in used and len(e.estimate.blocks) < len(every)
+    )
     return [
         f"{response}, block{'s' if len(blocks) > 1 else ''} {', '.join(map(str, blocks))} only: {name_some(names, 6)}"
         for (response, blocks), names in groups.items()
     ]
 
 
-def _lack(name: str, subjects: Sequence[str], cells: Sequence[str]) -> str:
-    needed = list(dict.fromkeys(cells))
+def _named(effect: Effect) -> str:
+    return f"{KIND_WORDS[effect.kind]} {effect.subject}".strip()
+
+
+def _lack(name: str, effects: Sequence[Effect]) -> str:
+    needed = list(dict.fromkeys(cell for effect in effects for cell in effect.lacks))
     text = ", ".join(needed[:MOST_CELLS]) + (" and more" if len(needed) > MOST_CELLS else "")
-    what = f"{name} {', '.join(s for s in subjects if s)}".strip()
+    what = f"{name} {', '.join(e.subject for e in effects if e.subject)}".strip()
     return f"{what}: this design has no cell {text}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ablate.analysis.results.speed import Recompilation, Speed
+from ablate.core.units import grouped
 from ablate.report.cells import Table, TableCell, cell, table
 
 MOST_ROWS = 12
@@ -14,9 +15,7 @@ def recompilation_table(speed: Speed) -> Table | None:
 
     The same guard of one cell and function is one row, with its first batch and the seeds that met it.
     """
-    groups: dict[tuple[str, str, str], list[Recompilation]] = {}
-    for found in speed.recompilations:
-        groups.setdefault((found.name, found.function, _guard(found)), []).append(found)
+    groups = grouped(((found.name, found.function, _guard(found)), found) for found in speed.recompilations)
     if not groups:
         return None
     ordered = sorted(groups.items(), key=lambda item: (item[1][0].step, item[0]))
@@ -28,15 +27,10 @@ def recompilation_table(speed: Speed) -> Table | None:
 
 
 def _row(key: tuple[str, str, str], found: list[Recompilation]) -> list[TableCell]:
-    name, function, guard = key
-    seeds = ", ".join(str(seed) for seed in dict.fromkeys(f.seed for f in found))
-    return [
-        cell(name, tone="strong"),
-        cell(function),
-        cell(guard),
-        cell(f"step {found[0].step}", found[0].batch),
-        cell(seeds),
-    ]
+    name, *texts = key
+    seeds = ", ".join(dict.fromkeys(str(f.seed) for f in found))
+    first = cell(f"step {found[0].step}", found[0].batch)
+    return [cell(name, tone="strong"), *map(cell, texts), first, cell(seeds)]
 
 
 def _guard(found: Recompilation) -> str:

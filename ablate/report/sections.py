@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ablate.analysis.results.effects import Response
@@ -68,74 +68,63 @@ def _attribution(study: Study, speed: Speed, used: Sequence[Response]) -> Table 
     """Shapley values with their evidence; None where no optimization varies or none is identified."""
     if not _measured(speed, "optimization", used):
         return None
-    verdicts = {v.optimization: v for v in speed.evidence}
-    rows = [
-        [cell("naive compile", "eager against naive", "strong"), EMPTY, EMPTY]
-        + [speedup_cell(speed.effect(r, "compile")) for r in used]
-    ]
+    rows = [_reference(speed, "compile", "naive compile", "eager against naive", used)]
     for factor in study.varying:
-        verdict = verdicts.get(factor.name)
-        greyed = verdict is not None and verdict.verdict in UNCLAIMED
-        rows.append(
-            [
-                cell(factor.name, factor.emulation or "", "grey" if greyed else "strong"),
-                cell(factor.info.layer, tone="grey" if greyed else ""),
-                _verdict_cell(verdict),
-                *(
-                    speedup_cell(speed.effect(r, "optimization", factor.name), simultaneous=True, greyed=greyed)
-                    for r in used
-                ),
-            ]
-        )
-    rows.append(
-        [cell("full", "eager against full", "strong"), EMPTY, EMPTY]
-        + [speedup_cell(speed.effect(r, "total")) for r in used]
-    )
+        verdict = speed.verdict(factor.name)
+        greyed = _is_greyed(verdict)
+        layer = cell(factor.info.layer, tone="grey" if greyed else "")
+        numbers = _numbers(speed, "optimization", factor.name, used, greyed)
+        rows.append([_name(factor.name, factor.emulation or "", greyed), layer, _verdict_cell(verdict), *numbers])
+    rows.append(_reference(speed, "total", "full", "eager against full", used))
     return table(["step", "layer", "did it bite?", *(RESPONSE_NAMES[r] for r in used)], rows)
+
+
+def _reference(speed: Speed, kind: ContrastKind, name: str, small: str, used: Sequence[Response]) -> list[TableCell]:
+    return [cell(name, small, "strong"), EMPTY, EMPTY, *(speedup_cell(speed.effect(r, kind)) for r in used)]
+
+
+def _name(name: str, small: str, greyed: bool) -> TableCell:
+    return cell(name, small, "grey" if greyed else "strong")
+
+
+def _numbers(
+    speed: Speed, kind: ContrastKind, subject: str, used: Sequence[Response], greyed: bool
+) -> Iterator[TableCell]:
+    return (speedup_cell(speed.effect(r, kind, subject), simultaneous=True, greyed=greyed) for r in used)
+
+
+def _is_greyed(verdict: EvidenceVerdict | None) -> bool:
+    return verdict is not None and verdict.verdict in UNCLAIMED
 
 
 def _layers(study: Study, speed: Speed, used: Sequence[Response]) -> Table | None:
     if not _measured(speed, "layer", used):
         return None
-    verdicts = {v.optimization: v for v in speed.evidence}
     rows = []
     for layer, members in layers_of(study.varying).items():
-        words = [verdicts[m].verdict for m in members if m in verdicts]
-        greyed = bool(words) and all(word in UNCLAIMED for word in words)
-        rows.append(
-            [
-                cell(layer, ", ".join(f.name for f in study.varying if f.name in members),
-                     "grey" if greyed else "strong"),
-                *(
-                    speedup_cell(speed.effect(r, "layer", layer), simultaneous=True, greyed=greyed)
-                    for r in used
-                ),
-            ]
-        )  # fmt: skip
+        names = [f.name for f in study.varying if f.name in members]
+        verdicts = [verdict for name in names if (verdict := speed.verdict(name))]
+        greyed = bool(verdicts) and all(map(_is_greyed, verdicts))
+        rows.append([_name(layer, ", ".join(names), greyed), *_numbers(speed, "layer", layer, used, greyed)])
     return table(["layer", *(RESPONSE_NAMES[r] for r in used)], rows) if rows else None
 
 
 def _secondary(speed: Speed, used: Sequence[Response]) -> list[dict[str, Any]]:
-    verdicts = {v.optimization: v for v in speed.evidence}
     found = []
     for kind, title in SECONDARY.items():
         if not _measured(speed, kind, used):
             continue
-        subjects = [
-            name for name in dict.fromkeys(e.subject for e in speed.of_kind(kind))
-            if any((e := speed.effect(r, kind, name)) and not e.refused for r in used)
-        ]  # fmt: skip
         rows = []
-        for name in subjects:
-            verdict = verdicts.get(name)
-            greyed = verdict is not None and verdict.verdict in UNCLAIMED
-            cells = [speedup_cell(speed.effect(r, kind, name), simultaneous=True, greyed=greyed) for r in used]
-            rows.append([cell(name, verdict.emulation if verdict else "", "grey" if greyed else "strong"),
-                         _verdict_cell(verdict), *cells])  # fmt: skip
+        for name in dict.fromkeys(e.subject for e in speed.of_kind(kind)):
+            if all(effect is None or effect.refused for effect in (speed.effect(r, kind, name) for r in used)):
+                continue
+            verdict = speed.verdict(name)
+            greyed = _is_greyed(verdict)
+            first = _name(name, verdict.emulation if verdict else "", greyed)
+            rows.append([first, _verdict_cell(verdict), *_numbers(speed, kind, name, used, greyed)])
         if rows:
-            found.append(
-                {"title": title, "table": table([kind, "did it bite?", *(RESPONSE_NAMES[r] for r in used)], rows)}
-            )
+            headers = [kind, "did it bite?", *(RESPONSE_NAMES[r] for r in used)]
+            found.append({"title": title, "table": table(headers, rows)})
     return found
 
 
@@ -175,24 +164,18 @@ def _evidence(study: Study, speed: Speed) -> Table | None:
     rows = []
     own = {name: Counter(title=title, unit=title) for f in study.factors for name, title in f.info.counters.items()}
     for verdict in speed.evidence:
-        greyed = verdict.verdict in UNCLAIMED
+        greyed = _is_greyed(verdict)
         unmeasured = verdict.verdict in ("inert", "not measured")
         why = evidence_reason(verdict) if unmeasured else verdict.emulation
         if verdict.jointly:
             why = "; ".join(filter(None, [why, "naive against full: the others are switched too"]))
-        first = [cell(verdict.optimization, why, "grey" if greyed else "strong"), _verdict_cell(verdict, small=False)]
+        first = [_name(verdict.optimization, why, greyed), _verdict_cell(verdict, small=False)]
         for result in verdict.expectations:
             tone: Tone = "grey" if greyed else ""
             pairs = f"{result.num_as_expected} of {result.num_pairs}" if result.num_pairs else "-"
-            rows.append(
-                [
-                    *first,
-                    cell(f"{result.direction} {counter_of(result.counter, own).title}", result.sentence, tone),
-                    cell(count(result.off_mean), tone=tone),
-                    cell(count(result.on_mean), tone=tone),
-                    cell(pairs, tone=tone),
-                ]
-            )
+            what = cell(f"{result.direction} {counter_of(result.counter, own).title}", result.sentence, tone)
+            numbers = (count(result.off_mean), count(result.on_mean), pairs)
+            rows.append([*first, what, *(cell(text, tone=tone) for text in numbers)])
         if not verdict.expectations:
             rows.append([*first, EMPTY, EMPTY, EMPTY, EMPTY])
     headers = ["optimization", "verdict", "what must differ", "off", "on", "pairs as declared"]

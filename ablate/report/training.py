@@ -9,6 +9,7 @@ from ablate.analysis.results.speed import ArmSummary
 from ablate.analysis.results.study import WorkloadResults
 from ablate.analysis.results.training import Agreement, MarginRow, Side, Training, TrainingVerdict
 from ablate.analysis.words.training import ORDER, decided_by, margin_note
+from ablate.core.units import grouped
 from ablate.report.cells import EMPTY, Table, TableCell, Tone, cell, number, table
 
 TONES: Mapping[str, Tone] = {"equivalent": "good", "different": "bad", "different within margin": "strong"}
@@ -119,9 +120,7 @@ def _margin_row(row: MarginRow) -> list[TableCell]:
 
 def _agreement(training: Training) -> Table | None:
     """Predictions of each arm, the worst block; eager's own reruns beside them."""
-    groups: dict[tuple[str, str], list[Agreement]] = {}
-    for row in training.agreement:
-        groups.setdefault((row.trials, row.arm), []).append(row)
+    groups = grouped(((row.trials, row.arm), row) for row in training.agreement)
     rows = [_agreement_row(max(found, key=lambda a: a.num_changed)) for found in groups.values()]
     headers = ["predictions of", "after", "changed", "largest difference", "mean difference", "overlap of top k"]
     return table(headers, rows[:MOST_ARMS]) if rows else None
@@ -141,10 +140,7 @@ def _agreement_row(row: Agreement) -> list[TableCell]:
 
 def _gaps(verdicts: Sequence[TrainingVerdict]) -> list[str]:
     """What single arms and optimizations leave open; the same gap of several is one line."""
-    subjects: dict[str, list[str]] = {}
-    for verdict in verdicts:
-        for gap in verdict.gaps:
-            subjects.setdefault(gap, []).append(verdict.subject)
+    subjects = grouped((gap, verdict.subject) for verdict in verdicts for gap in verdict.gaps)
     return [f"{', '.join(names)}: {gap}" for gap, names in subjects.items()]
 
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from ablate.core.cell import Design
 from ablate.core.errors import StoredDataError, UserError
 from ablate.core.record import TrialRecord
+from ablate.core.units import grouped
 from ablate.files.paths import StudyPaths
 from ablate.records.store import read_design, read_record, read_series, read_study
 from ablate.track.address import is_server, resolve_uri, server_answers, visible_uri
 from ablate.track.content import describe_trial, epoch_ms, trial_id
 from ablate.track.experiment import locked, open_experiment, prepare_mlflow
-from ablate.track.training import training_tags
 from ablate.track.upload import (
     UPLOADED,
     create_parent,
@@ -26,6 +26,7 @@ from ablate.track.upload import (
     set_changed_tags,
     study_params,
     study_tags,
+    training_tags,
     upload_changed_files,
     upload_trial,
 )
@@ -173,10 +174,7 @@ class Tracker:
         else:
             ids = [_trial_id(record) for _, record in mine]
             runs = [run for name in ids for run in find_runs(client, self._experiment_id, {"ablate.trial_id": name})]
-        known: dict[str, list[Run]] = {}
-        for run in runs:
-            known.setdefault(run.data.tags.get("ablate.trial_id", ""), []).append(run)
-        return known
+        return grouped((run.data.tags.get("ablate.trial_id", ""), run) for run in runs)
 
     def _kill_lost(self, client: MlflowClient, known: Mapping[str, list[Run]], mine: Sequence[Ended]) -> None:
         """Runs left RUNNING whose record is gone will never be completed: say so."""
@@ -193,17 +191,9 @@ class Tracker:
         completed = {record.identity.key for record in records if record.completed}
         planned = {trial.key for trial in design.trials} or ended
         parity = {trial.key for trial in design.parity}
-        set_changed_tags(
-            client,
-            parent,
-            study_tags(
-                self._study,
-                len(ended & planned),
-                len(planned),
-                len(ended - completed),
-                (len(ended & parity), len(parity)),
-            ),
-        )
+        of_parity = len(ended & parity), len(parity)
+        tags = study_tags(self._study, len(ended & planned), len(planned), len(ended - completed), of_parity)
+        set_changed_tags(client, parent, tags)
         upload_changed_files(client, parent, "ablate.report_digest", _report_files(self._paths.report))
         if not planned | parity <= ended:
             if parent.info.status != "SCHEDULED":

@@ -7,8 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ablate.analysis.analyze import read_results
 from ablate.core.serialize import to_dict
 from ablate.core.study import Factor, Study
+from ablate.core.units import grouped
+from ablate.files.paths import StudyPaths
 from ablate.track.content import MAX_TEXT, Point, TrialContent, mlflow_key, plain_markdown
 
 if TYPE_CHECKING:
@@ -128,15 +131,12 @@ def study_params(study: Study) -> dict[str, str]:
     """Params of the parent run: what its hash covers and every workload's options, by the spec's own names."""
     plain = to_dict(study)
     params: dict[str, Any] = {
-        "design": study.design,
-        "device": study.device,
-        "seed": study.seed,
-        "profile": study.profile or "none",
-        "compile_step": study.compile_step,
-        "compile_backend": study.compile_backend,
-        "compile_cache": study.compile_cache,
-        "num_threads": study.num_threads,
-    }
+        name: plain[name]
+        for name in (
+            "design", "device", "seed", "profile", "compile_step", "compile_backend", "compile_cache", "num_threads",
+        )
+    }  # fmt: skip
+    params["profile"] = study.profile or "none"
     for section in ("timing", "training", "loader"):
         params |= {f"{section}.{key}": value for key, value in plain[section].items()}
     for choice in study.workloads:
@@ -164,6 +164,21 @@ def study_tags(
         low, high = study.claim.speedup
         tags["ablate.claim"] = f"speed-up {low} to {high}"
     return {key: value[:MAX_TEXT] for key, value in tags.items()}
+
+
+def training_tags(paths: StudyPaths) -> dict[str, str]:
+    """Tags `ablate.training.<workload>`: `different: naive; equivalent: full`; none before the first analysis.
+
+    Raises:
+        StoredDataError: the results cannot be read.
+    """
+    tags = {}
+    for result in read_results(paths).workloads if paths.results_json.exists() else ():
+        groups = grouped((row.verdict, row.subject) for row in result.training.verdicts if row.side == "arm")
+        if groups:
+            words = "; ".join(f"{word}: {', '.join(names)}" for word, names in sorted(groups.items()))
+            tags[mlflow_key(f"ablate.training.{result.name}")] = words[:MAX_TEXT]
+    return tags
 
 
 def set_changed_tags(client: MlflowClient, run: Run, tags: Mapping[str, str]) -> None:

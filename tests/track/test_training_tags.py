@@ -14,7 +14,7 @@ from ablate.core.errors import StoredDataError
 from ablate.files.paths import StudyPaths
 from ablate.records.store import write_json
 from ablate.track.sync import sync_study
-from ablate.track.training import training_tags
+from ablate.track.upload import training_tags
 from builders import make_study
 
 

@@ -87,8 +87,8 @@ def residual_findings(trials: WorkloadTrials, found: Residuals, order: RunOrder)
             for key, block, residual in outlying
         ]
         texts.append(
-            f"{len(outlying)} steady times lie far from what their cell and block explain ({name_some(names)}); "
-            "they stay in, and more blocks lower their weight"
+            f"{len(outlying)} steady times lie far from what their cell and block explain "
+            f"({name_some(names)}); they stay in, and more blocks lower their weight"
         )
     return [Finding(kind="note", text=text) for text in texts]
 

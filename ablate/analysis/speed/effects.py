@@ -17,7 +17,7 @@ from ablate.analysis.trials.layout import Layout
 from ablate.analysis.trials.responses import LogTimes
 from ablate.core.contrast import Contrast, ContrastKind
 from ablate.core.study import Study
-from ablate.core.units import name_some
+from ablate.core.units import grouped, name_some
 from ablate.design.contrasts import layers_of
 
 FAMILIES: tuple[ContrastKind, ...] = (
@@ -109,16 +109,8 @@ def make_effects(
 
 def make_identities(effects: Iterable[Effect]) -> list[Identity]:
     """Check per block that compile term and attribution add up to the total, for optimizations and for layers."""
-    by_response: dict[str, list[Effect]] = {}
-    for effect in effects:
-        by_response.setdefault(effect.response, []).append(effect)
-    found = []
-    for group in by_response.values():
-        for over in OVER:
-            identity = _identity(group, over)
-            if identity is not None:
-                found.append(identity)
-    return found
+    groups = grouped((effect.response, effect) for effect in effects).values()
+    return [found for group in groups for over in OVER if (found := _identity(group, over)) is not None]
 
 
 def common_blocks(effects: Iterable[Effect]) -> tuple[int, ...]:
@@ -151,7 +143,8 @@ def _at(effect: Effect, block: int) -> float:
 
 def _why_dropped(contrast: Contrast, trials: WorkloadTrials, times: LogTimes, block: int) -> str:
     missing = [key for key in contrast.weights if key not in times.values[block]]
-    return name_some([times.absent.get((block, key)) or trials.why_absent(block, key) for key in missing], 3, "; ")
+    reasons = [times.absent.get((block, key)) or trials.why_absent(block, key) for key in missing]
+    return name_some(reasons, 3, "; ")
 
 
 def _adjusted(effects: list[Effect]) -> list[Effect]:

@@ -11,7 +11,7 @@ from ablate.analysis.statistics.inference import Estimate
 from ablate.analysis.words.training import training_sentence
 from ablate.core.contrast import ContrastKind
 from ablate.core.evidence import counter_of
-from ablate.core.units import format_duration
+from ablate.core.units import format_duration, grouped
 
 SWITCH_KINDS: tuple[ContrastKind, ...] = ("optimization", "leave-one-out", "ladder", "add-one-in")
 RESPONSE_NAMES: dict[Response, str] = {
@@ -123,9 +123,7 @@ def _break_even(item: BreakEven) -> str:
 
 
 def _evidence(verdicts: Sequence[EvidenceVerdict]) -> str:
-    groups: dict[str, list[str]] = {}
-    for verdict in verdicts:
-        groups.setdefault(verdict.verdict, []).append(verdict.optimization)
+    groups = grouped((verdict.verdict, verdict.optimization) for verdict in verdicts)
     return "Did it bite? " + "; ".join(f"{word}: {', '.join(names)}" for word, names in groups.items()) + "."
 
 

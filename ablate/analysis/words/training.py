@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ablate.analysis.results.training import WORST_FIRST, MarginRow, MarginWhy, Training, TrainingVerdict, WindowRow
-from ablate.core.units import name_some
+from ablate.core.units import grouped, name_some
 
 ORDER = ("different", "different within margin", "inconclusive", "not tested", "equivalent")
 FIRST_ARMS = ("full", "naive")
@@ -84,25 +84,23 @@ def extent(found: TrainingVerdict) -> str:
 
 def window_gaps(windows: Sequence[WindowRow]) -> list[str]:
     """Why windows say nothing, and where eager itself ends what can be tested; equal reasons are one."""
-    places: dict[str, list[str]] = {}
-    for w in windows:
-        if w.outcome == "says nothing":
-            places.setdefault(w.note, []).append(f"window {w.window}, block {w.block}")
-        elif w.num_tested < w.num_steps:
-            note = f"only the first {w.num_tested} of {w.num_steps} steps can be tested, then eager departs from itself"
-            places.setdefault(note, []).append(f"window {w.window}, block {w.block}")
-        if w.passed and w.quantity:
-            note = f"{QUANTITIES[w.quantity]} leaves its own envelope at step {w.quantity_step}, the loss does not"
-            places.setdefault(note, []).append(f"window {w.window}, block {w.block}")
+    places = grouped((note, f"window {w.window}, block {w.block}") for w in windows for note in _window_notes(w))
     return [f"{' and '.join(where[:3])}{' and more' * (len(where) > 3)}: {note}" for note, where in places.items()]
+
+
+def _window_notes(w: WindowRow) -> Iterator[str]:
+    if w.outcome == "says nothing":
+        yield w.note
+    elif w.num_tested < w.num_steps:
+        yield f"only the first {w.num_tested} of {w.num_steps} steps can be tested, then eager departs from itself"
+    if w.passed and w.quantity:
+        yield f"{QUANTITIES[w.quantity]} leaves its own envelope at step {w.quantity_step}, the loss does not"
 
 
 def margin_gaps(margins: Sequence[MarginRow]) -> list[str]:
     """Why tier 2 is inconclusive, and margins that came late; equal reasons are one."""
-    reasons: dict[str, list[str]] = {}
-    for m in margins:
-        if m.verdict == "inconclusive" and (reason := _why_margin(m) or _farthest(m)):
-            reasons.setdefault(reason, []).append(m.quantity)
+    undecided = ((_why_margin(m) or _farthest(m), m.quantity) for m in margins if m.verdict == "inconclusive")
+    reasons = grouped((reason, quantity) for reason, quantity in undecided if reason)
     found = [f"{', '.join(quantities)}: {reason}" for reason, quantities in reasons.items()]
     found += [f"{m.quantity}: its margin was stated post hoc" for m in margins if m.stated == "post hoc"]
     return found
@@ -127,9 +125,7 @@ def _why_margin(row: MarginRow) -> str:
 
 def _groups(verdicts: Sequence[TrainingVerdict]) -> str:
     """`all 5 equivalent`, or the names by verdict, the worst first."""
-    groups: dict[str, list[str]] = {}
-    for verdict in sorted(verdicts, key=lambda v: ORDER.index(v.verdict)):
-        groups.setdefault(verdict.verdict, []).append(verdict.subject)
+    groups = grouped((v.verdict, v.subject) for v in sorted(verdicts, key=lambda v: ORDER.index(v.verdict)))
     if len(groups) == 1 and len(verdicts) > 1:
         return f"all {len(verdicts)} {next(iter(groups))}"
     return ", ".join(f"{name_some(names)} {word}" for word, names in groups.items())
