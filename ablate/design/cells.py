@@ -203,7 +203,4 @@ def _is_on(factor: Factor, cell: Cell) -> bool:
 
 
 def _arms_by_setting(arms: Mapping[str, Cell]) -> dict[str, tuple[str, ...]]:
-    names: dict[str, tuple[str, ...]] = {}
-    for name, cell in arms.items():
-        names[cell.key] = (*names.get(cell.key, ()), name)
-    return names
+    return {cell.key: tuple(name for name, other in arms.items() if other.key == cell.key) for cell in arms.values()}

@@ -107,10 +107,8 @@ def apply_settings(recipe: Recipe, num_threads: int | None) -> None:
         if name not in setters:
             raise UserError(f"torch setting {name!r} is not known; known are {', '.join(setters)}")
         setters[name](value)
-    for config, settings in (
-        (torch._dynamo.config, recipe.dynamo_config),
-        (torch._inductor.config, recipe.inductor_config),
-    ):
+    configs = {torch._dynamo.config: recipe.dynamo_config, torch._inductor.config: recipe.inductor_config}
+    for config, settings in configs.items():
         for name, value in settings.items():
             if not hasattr(config, name):
                 raise UserError(f"{config.__name__} of torch {torch.__version__} has no setting {name!r}")

@@ -84,10 +84,8 @@ class CompileWatch:
         return Evidence(events=tuple(events), graph_breaks=breaks, limit_hits=tuple(limits), counters=counters)
 
     def _placed(self) -> list[tuple[int, str, dict[str, int], Any]]:
-        return [
-            (*place, metrics)
-            for place, metrics in zip(self._places, dynamo_utils.get_compilation_metrics(), strict=False)
-        ]
+        found = zip(self._places, dynamo_utils.get_compilation_metrics(), strict=False)
+        return [(*place, metrics) for place, metrics in found]
 
     def _events(self) -> list[CompileEvent]:
         """Compilations that made a graph or failed; frames with nothing to compile (wrappers, stubs) are left out."""
