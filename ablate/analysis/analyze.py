@@ -19,10 +19,9 @@ from ablate.analysis.speed.arms import make_arms, make_rows
 from ablate.analysis.speed.claims import make_claims
 from ablate.analysis.speed.costs import make_break_even, make_ledger
 from ablate.analysis.speed.effects import make_effects, make_identities
-from ablate.analysis.speed.evidence import make_verdicts
+from ablate.analysis.speed.evidence import find_recompilations, make_verdicts
 from ablate.analysis.speed.orders import make_order_ranges
 from ablate.analysis.speed.precision import fold_over, make_precision, precision_findings
-from ablate.analysis.speed.recompilations import find_recompilations
 from ablate.analysis.speed.sensitivity import make_sensitivity
 from ablate.analysis.training.judge import make_training
 from ablate.analysis.trials.comparable import Trial, WorkloadTrials, read_trials, select_trials, what_matters

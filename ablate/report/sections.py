@@ -8,8 +8,7 @@ from typing import Any
 from ablate.analysis.results.effects import Response
 from ablate.analysis.results.speed import ArmSummary, EvidenceVerdict, Speed
 from ablate.analysis.results.study import WorkloadResults
-from ablate.analysis.words.evidence import evidence_reason
-from ablate.analysis.words.speed import RESPONSE_NAMES, saved_compilations
+from ablate.analysis.words.speed import RESPONSE_NAMES, evidence_reason, saved_compilations
 from ablate.core.contrast import ContrastKind
 from ablate.core.evidence import Counter, counter_of
 from ablate.core.study import Study

@@ -22,7 +22,7 @@ from pathlib import Path
 from ablate.analysis.analyze import analyze
 from ablate.analysis.results.speed import EvidenceVerdict
 from ablate.analysis.results.study import Results
-from ablate.analysis.words.evidence import evidence_reason
+from ablate.analysis.words.speed import evidence_reason
 from ablate.core.optimization import OffMeans
 from ablate.core.record import TrialRecord
 from ablate.core.study import Study

@@ -9,7 +9,7 @@ import pytest
 
 from ablate.analysis.analyze import analyze
 from ablate.analysis.speed.evidence import flags
-from ablate.analysis.words.evidence import evidence_reason
+from ablate.analysis.words.speed import evidence_reason
 from ablate.core.recipe import Recipe
 from ablate.core.study import ExplicitCell, Factor, Study
 from ablate.design.cells import make_design

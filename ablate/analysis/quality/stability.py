@@ -51,10 +51,7 @@ def judge(name: str, block: int, levels: Sequence[Level], start: int, steps_per_
         steps_per_epoch: A trial is settled when its last level lasts at least so many steps.
     """
     if not levels:
-        return Stability(
-            name=name, block=block, verdict="too short", steady_from=start, change=None,
-            num_levels=0,
-        )  # fmt: skip
+        return Stability(name=name, block=block, verdict="too short", steady_from=start)
     last = levels[-1]
     settled = last.stop - last.start >= min(steps_per_epoch, last.stop - start)
     return Stability(

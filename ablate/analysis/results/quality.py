@@ -74,8 +74,8 @@ class Stability:
     block: int
     verdict: Literal["flat", "settles", "no steady state", "too short"]
     steady_from: int
-    change: float | None
-    num_levels: int
+    change: float | None = None
+    num_levels: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,7 @@ from ablate.analysis.results.effects import Effect, Precision
 from ablate.analysis.results.speed import ArmSummary, EvidenceVerdict
 from ablate.analysis.results.study import Results, WorkloadResults
 from ablate.analysis.results.training import Deviation
-from ablate.analysis.words.evidence import evidence_reason
-from ablate.analysis.words.speed import why_not_reported
+from ablate.analysis.words.speed import evidence_reason, why_not_reported
 from ablate.analysis.words.training import margin_note
 from ablate.core.serialize import to_dict
 from ablate.core.units import percent_from_log

@@ -45,10 +45,10 @@ class CurveDistance:
 
     arm: str
     block: int
-    max_deviation: float | None
-    first_step_beyond: int | None
+    max_deviation: float | None = None
+    first_step_beyond: int | None = None
     final_loss: float | None
-    final_deviation: float | None
+    final_deviation: float | None = None
     note: str = ""
     equivalence: Literal["not tested"] = "not tested"
 

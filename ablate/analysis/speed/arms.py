@@ -22,7 +22,7 @@ from ablate.core.record import TrialRecord
 def make_arms(layout: Layout, trials: WorkloadTrials, responses: Mapping[Response, LogTimes]) -> list[ArmSummary]:
     """Summarize every named cell of a workload, in the order of the design."""
     eager = layout.key_of("eager")
-    return [_summary(key, cell, names, eager, trials, responses) for key, (cell, names) in layout.arms.items()]
+    return [_summary(key, *arm, eager, trials, responses) for key, arm in layout.arms.items()]
 
 
 def make_rows(trials: WorkloadTrials) -> list[TrialRow]:
@@ -112,11 +112,8 @@ def middle(values: Iterable[float | None]) -> float | None:
 def _row(blank: TrialRow, trial: Trial) -> TrialRow:
     record, times = trial.record, trial.record.times
     waits = times.loader_wait_s if times else ()
-    return TrialRow(
-        block=blank.block,
-        order=blank.order,
-        name=blank.name,
-        effective_key=blank.effective_key,
+    return replace(
+        blank,
         slug=trial.folder.name,
         status=record.status,
         reason=record.failure.reason if record.failure else "",

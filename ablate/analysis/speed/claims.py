@@ -17,7 +17,14 @@ Reading = Literal["first reading", "second reading"]
 
 def make_claims(claim: Claim | None, totals: Iterable[Effect]) -> list[ClaimVerdict]:
     """Judge the claim for every total (one per workload and response)."""
-    return [_verdict(total, reading, low, high) for total in totals for reading, (low, high) in _readings(claim)]
+    found = []
+    for total in totals:
+        for reading, (low, high) in _readings(claim):
+            word, place = judge(total, low, high)
+            found.append(
+                ClaimVerdict(response=total.response, reading=reading, low=low, high=high, verdict=word, place=place)
+            )
+    return found
 
 
 def judge(effect: Effect, low: float, high: float) -> tuple[ClaimWord, str]:
@@ -30,11 +37,6 @@ def judge(effect: Effect, low: float, high: float) -> tuple[ClaimWord, str]:
         return "pilot", place
     words: dict[str, ClaimWord] = {"inside": "supported", "overlapping": "undecided"}
     return words.get(place, "refuted"), place
-
-
-def _verdict(total: Effect, reading: Reading, low: float, high: float) -> ClaimVerdict:
-    verdict, place = judge(total, low, high)
-    return ClaimVerdict(response=total.response, reading=reading, low=low, high=high, verdict=verdict, place=place)
 
 
 def _place(low: float, high: float, claimed_low: float, claimed_high: float) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import median
-from typing import Literal
 
 from ablate.analysis.results.effects import CACHE_OF, RESPONSES, Cache, Response
 from ablate.analysis.results.speed import BreakEven, LedgerBar
@@ -44,8 +44,8 @@ def make_break_even(layout: Layout, trials: WorkloadTrials, responses: Mapping[R
         full = _times(trials, responses[response], key_of_full)
         blocks = eager.keys() & full.keys()
         if blocks:
-            startup = median(_startup(full[b]) - _startup(eager[b]) for b in blocks)
-            saving = median(_steady(eager[b]) - _steady(full[b]) for b in blocks)
+            startup = median((full[b].startup_s or 0.0) - (eager[b].startup_s or 0.0) for b in blocks)
+            saving = median((eager[b].steady_s or 0.0) - (full[b].steady_s or 0.0) for b in blocks)
             found.append(break_even(CACHE_OF[response], startup, saving))
     return found
 
@@ -57,21 +57,15 @@ def break_even(cache: Cache, startup_difference_s: float, saving_per_epoch_s: fl
         startup_difference_s: Start-up time of `full` minus that of `eager`, seconds.
         saving_per_epoch_s: Steady epoch of `eager` minus that of `full`, seconds; not positive = never.
     """
-    verdict: Literal["after", "at once", "never"]
-    epochs: float | None
+    after = BreakEven(
+        cache=cache, verdict="after", epochs=None,
+        startup_difference_s=startup_difference_s, saving_per_epoch_s=saving_per_epoch_s,
+    )  # fmt: skip
     if saving_per_epoch_s <= 0:
-        verdict, epochs = "never", None
-    elif startup_difference_s <= 0:
-        verdict, epochs = "at once", 0.0
-    else:
-        verdict, epochs = "after", startup_difference_s / saving_per_epoch_s
-    return BreakEven(
-        cache=cache,
-        verdict=verdict,
-        epochs=epochs,
-        startup_difference_s=startup_difference_s,
-        saving_per_epoch_s=saving_per_epoch_s,
-    )
+        return replace(after, verdict="never")
+    if startup_difference_s <= 0:
+        return replace(after, verdict="at once", epochs=0.0)
+    return replace(after, epochs=startup_difference_s / saving_per_epoch_s)
 
 
 def horizon_parts(times: Times) -> tuple[float, float, float]:
@@ -106,11 +100,3 @@ def _times(trials: WorkloadTrials, log: LogTimes, key: str) -> dict[int, Times]:
         for block, values in log.values.items()
         if key in values
     }
-
-
-def _startup(times: Times) -> float:
-    return times.startup_s or 0.0
-
-
-def _steady(times: Times) -> float:
-    return times.steady_s or 0.0

@@ -1,29 +1,29 @@
-"""Evidence of trials -> for each optimization, whether switching it changed what it declared beforehand."""
+"""Evidence of trials -> for each optimization, whether switching it changed what it declared; every recompilation."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 
-from ablate.analysis.results.speed import EvidenceVerdict, EvidenceWord, ExpectationResult, WhyNotMeasured
-from ablate.analysis.speed.recompilations import describe_sizes
+from ablate.analysis.results.speed import (
+    EvidenceVerdict,
+    EvidenceWord,
+    ExpectationResult,
+    Recompilation,
+    WhyNotMeasured,
+)
 from ablate.analysis.trials.comparable import Trial, WorkloadTrials
 from ablate.analysis.trials.layout import Layout
-from ablate.core.cell import Design, DesignedCell
+from ablate.core.cell import Design
 from ablate.core.evidence import CompileEvent, LimitHit, counter_of
 from ablate.core.optimization import Expectation
 from ablate.core.record import TrialRecord
 from ablate.core.study import Factor, Study
 
 NOISE_RATIO = 0.1
+LONGEST_GUARD = 300
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pair:
-    """Two effective keys that differ only in one optimization."""
-
-    off: str
-    on: str
+Pair = tuple[str, str]  # effective keys that differ in one optimization: off, on
 
 
 def pairs_of(study: Study, design: Design, name: str) -> tuple[Pair, ...]:
@@ -32,15 +32,13 @@ def pairs_of(study: Study, design: Design, name: str) -> tuple[Pair, ...]:
     by_rest: dict[tuple[str, int, tuple[tuple[str, str], ...]], dict[str, str]] = {}
     for designed in design.cells:
         cell = designed.cell
-        rest = tuple(sorted((n, level) for n, level in _acting_levels(designed).items() if n != name))
+        acting = ((n, level) for n, level in cell.levels.items() if n not in designed.inert and n != name)
+        rest = tuple(sorted(acting))
         levels = by_rest.setdefault((cell.execution, cell.repeat, rest), {})
         levels.setdefault(cell.levels.get(name, factor.off), designed.effective_key)
-    found = [
-        Pair(off=levels[factor.off], on=levels[factor.on])
-        for levels in by_rest.values()
-        if factor.off in levels and factor.on in levels
-    ]
-    return tuple(pair for pair in found if pair.off != pair.on)
+    found = [levels for levels in by_rest.values() if {factor.off, factor.on} <= levels.keys()]
+    pairs = ((levels[factor.off], levels[factor.on]) for levels in found)
+    return tuple((off, on) for off, on in pairs if off != on)
 
 
 def naive_and_full(design: Design) -> tuple[Pair, ...]:
@@ -49,9 +47,8 @@ def naive_and_full(design: Design) -> tuple[Pair, ...]:
     Each optimization declares a counter of its own, so the pair still says which of them did anything.
     """
     keys = {arm: cell.effective_key for cell in design.cells for arm in cell.arms}
-    if "naive" not in keys or "full" not in keys or keys["naive"] == keys["full"]:
-        return ()
-    return (Pair(off=keys["naive"], on=keys["full"]),)
+    naive, full = keys.get("naive"), keys.get("full")
+    return ((naive, full),) if naive and full and naive != full else ()
 
 
 def make_verdicts(layout: Layout, trials: WorkloadTrials) -> list[EvidenceVerdict]:
@@ -147,7 +144,7 @@ def _counter_pairs(
 ) -> Iterator[tuple[float, float]]:
     for block in sorted({block for block, _ in usable}):
         for pair in pairs:
-            off, on = usable.get((block, pair.off)), usable.get((block, pair.on))
+            off, on = (usable.get((block, key)) for key in pair)
             if off is None or on is None:
                 continue
             before = off.record.evidence.counters.get(counter)
@@ -162,5 +159,29 @@ def _move(counter: str, off: float, on: float) -> int:
     return 0 if abs(on - off) <= tolerance else 1 if on > off else -1
 
 
-def _acting_levels(designed: DesignedCell) -> dict[str, str]:
-    return {name: level for name, level in designed.cell.levels.items() if name not in designed.inert}
+def find_recompilations(records: Iterable[TrialRecord]) -> Iterator[Recompilation]:
+    """List the recompilations of trials, in their order, and the recompile limits they hit."""
+    for record in records:
+        identity = record.identity
+        name = identity.arms[0] if identity.arms else identity.effective_key
+        ends = [(e.step, e.function, e.reason, e.sizes, False) for e in record.evidence.events if e.reason]
+        ends += [(h.step, h.function, h.message, h.sizes, True) for h in record.evidence.limit_hits]
+        for step, function, reason, sizes, gave_up in sorted(ends, key=lambda end: end[0]):
+            yield Recompilation(
+                block=identity.block,
+                seed=identity.seed,
+                name=name,
+                step=step,
+                function=function,
+                guard=(reason or "")[:LONGEST_GUARD],
+                batch=describe_sizes(sizes),
+                gave_up=gave_up,
+            )
+
+
+def describe_sizes(sizes: Mapping[str, int]) -> str:
+    """Nodes by type and all edges of a batch: `article 120, customer 64, transactions 300; 840 edges`."""
+    if not sizes:
+        return ""
+    nodes = ", ".join(f"{name} {number}" for name, number in sizes.items() if " " not in name)
+    return f"{nodes}; {sum(number for name, number in sizes.items() if ' ' in name)} edges"

@@ -19,7 +19,7 @@ every bin is (intersection-union: no adjustment), and excludes 0 when a bin does
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -73,13 +73,7 @@ def margin_test(values_xB: Array, margin: float | None, *, family: int = 1) -> M
 def curve_test(values_xNB: Array, margin: float | None) -> MarginTest:
     """Test the differences of every bin; `inside` and `differs` are about the whole curve, shape (x,)."""
     bins = margin_test(values_xNB, margin, family=values_xNB.shape[-2])
-    return MarginTest(
-        mean=bins.mean,
-        half_90=bins.half_90,
-        half_95=bins.half_95,
-        inside=np.all(bins.inside, axis=-1),
-        differs=np.any(bins.differs, axis=-1),
-    )
+    return replace(bins, inside=np.all(bins.inside, axis=-1), differs=np.any(bins.differs, axis=-1))
 
 
 def non_inferiority_test(better_xB: Array, margin: float | None) -> MarginTest:
@@ -94,13 +88,8 @@ def non_inferiority_test(better_xB: Array, margin: float | None) -> MarginTest:
     """
     test = margin_test(better_xB, margin)
     limit = np.inf if margin is None else -margin
-    return MarginTest(
-        mean=test.mean,
-        half_90=test.half_90,
-        half_95=test.half_95,
-        inside=np.asarray(test.mean - test.half_90 > limit),
-        differs=np.asarray(test.mean + test.half_95 < 0.0),
-    )
+    inside, differs = test.mean - test.half_90 > limit, test.mean + test.half_95 < 0.0
+    return replace(test, inside=np.asarray(inside), differs=np.asarray(differs))
 
 
 def verdict(*, inside: bool, differs: bool) -> VerdictWord:

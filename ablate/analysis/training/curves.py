@@ -65,20 +65,10 @@ def curve_distance(
     """Summarize the distance of one curve from eager's."""
     final = finite(loss_T[-1])
     if eager_T is None or len(eager_T) != len(loss_T):
-        note = (
-            "no eager trial in this block"
-            if eager_T is None
-            else (f"different number of steps: {len(loss_T)} against {len(eager_T)}")
-        )
-        return CurveDistance(
-            arm=arm,
-            block=block,
-            max_deviation=None,
-            first_step_beyond=None,
-            final_loss=final,
-            final_deviation=None,
-            note=note,
-        )
+        note = "no eager trial in this block"
+        if eager_T is not None:
+            note = f"different number of steps: {len(loss_T)} against {len(eager_T)}"
+        return CurveDistance(arm=arm, block=block, final_loss=final, note=note)
     deviation_T = relative_deviation(loss_T, eager_T)
     beyond = np.flatnonzero(~(deviation_T <= BEYOND))
     return CurveDistance(
@@ -128,15 +118,11 @@ def _binned(values_T: NDArray[np.float64], edges: NDArray[np.int64], how: str) -
 
 
 def _over_blocks(values_BN: NDArray[np.float64], how: str) -> NDArray[np.float64]:
-    present = ~np.isnan(values_BN)
-    if how == "mean":
-        counts = present.sum(axis=0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(np.where(present, values_BN, 0.0).sum(axis=0) / counts)
-    filler = np.inf if how == "min" else -np.inf
-    filled = np.where(present, values_BN, filler)
-    extreme = filled.min(axis=0) if how == "min" else filled.max(axis=0)
-    return np.asarray(np.where(present.any(axis=0), extreme, np.nan))
+    """Mean, minimum or maximum of the values that are there; nan where none is."""
+    if how != "mean":
+        return np.asarray((np.fmin if how == "min" else np.fmax).reduce(values_BN, axis=0))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.nansum(values_BN, axis=0) / (~np.isnan(values_BN)).sum(axis=0))
 
 
 def _numbers(values: Sequence[float] | NDArray[np.float64]) -> tuple[float | None, ...]:

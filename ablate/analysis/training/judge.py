@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -41,22 +42,9 @@ def make_training(layout: Layout, trials: WorkloadTrials) -> Training:
     windows, deviations = compare_windows(study, layout.design, blocks, lambda key: names.get(key, key))
     compared = losses if not trials.not_comparable else {}
     margins = margin_rows(study, trials, compared, _subjects(names, eager, lattice))
-    verdicts = [
-        _flagged(_arm_verdict(study, trials, cell, (key, eager), windows, margins), blocks, [key])
-        for key, cell in arms.items()
-        if key != eager
-    ]
-    verdicts += [
-        _flagged(
-            _optimization_verdict(
-                study, trials, lattice, name, windows, margins, has_parity=bool(blocks),
-                is_deterministic=bool(blocks) and all(block.is_deterministic for block in blocks),
-            ),
-            blocks,
-            full_and_without(study, layout.design, name) or (),
-        )
-        for name in lattice.names
-    ]  # fmt: skip
+    look = _Look(study=study, trials=trials, blocks=blocks, windows=windows, margins=margins)
+    verdicts = [_arm_verdict(look, cell, key, eager) for key, cell in arms.items() if key != eager]
+    verdicts += [_optimization_verdict(look, layout, name) for name in lattice.names]
     silent = [w for w in windows if w.side == "arm" and w.outcome == "says nothing"]
     agreement = [
         *parity_agreement(
@@ -97,71 +85,65 @@ def _subjects(names: Mapping[str, str], eager: str, lattice: Lattice) -> Iterato
             yield Subject(side="optimization", name=name, weights=weights)
 
 
-def _arm_verdict(
-    study: Study,
-    trials: WorkloadTrials,
-    cell: DesignedCell,
-    keys: tuple[str, str],
-    windows: Sequence[WindowRow],
-    margins: Sequence[MarginRow],
-) -> TrainingVerdict:
-    numerics = {f.name: f.info.numerics for f in study.factors}
-    acting = [name for name in cell.on if name not in cell.inert]
-    return judge_training(
+@dataclass(frozen=True, kw_only=True)
+class _Look:
+    """What the verdicts of a workload rest on."""
+
+    study: Study
+    trials: WorkloadTrials
+    blocks: Sequence[ParityBlock]
+    windows: Sequence[WindowRow]
+    margins: Sequence[MarginRow]
+
+    def judged(self, blank: TrainingVerdict, **facts: Any) -> TrainingVerdict:
+        """`judge_training` on the windows and margins of one side and subject."""
+        who = blank.side, blank.subject
+        windows = [w for w in self.windows if (w.side, w.subject) == who]
+        return judge_training(blank, windows, [m for m in self.margins if (m.side, m.subject) == who], **facts)
+
+    def flagged(self, found: TrainingVerdict, keys: Iterable[str]) -> TrainingVerdict:
+        """Add what a reader must know about the parity trials behind a verdict: one may not be really compiled."""
+        told = [
+            f"{block.planned[key].cell.name} in its parity trial of block {block.block}: {flag}"
+            for key in keys
+            for block in self.blocks
+            if key in block.trials
+            for flag in flags(block.trials[key].record)
+        ]
+        return replace(found, gaps=(*found.gaps, *told))
+
+
+def _arm_verdict(look: _Look, cell: DesignedCell, key: str, eager: str) -> TrainingVerdict:
+    numerics = {f.name: f.info.numerics for f in look.study.factors}
+    found = look.judged(
         TrainingVerdict(side="arm", subject=cell.name, verdict="not tested"),
-        [w for w in windows if (w.side, w.subject) == ("arm", cell.name)],
-        [m for m in margins if (m.side, m.subject) == ("arm", cell.name)],
-        lost=_lost(trials, [keys]),
-        changes_training=[name for name in acting if numerics[name] == "training"],
+        lost=_lost(look.trials, [(key, eager)]),
+        changes_training=[n for n in cell.on if n not in cell.inert and numerics[n] == "training"],
     )
+    return look.flagged(found, [key])
 
 
-def _optimization_verdict(
-    study: Study,
-    trials: WorkloadTrials,
-    lattice: Lattice,
-    name: str,
-    windows: Sequence[WindowRow],
-    margins: Sequence[MarginRow],
-    *,
-    has_parity: bool,
-    is_deterministic: bool,
-) -> TrainingVerdict:
-    info = next(f.info for f in study.factors if f.name == name)
-    blank = TrainingVerdict(side="optimization", subject=name, verdict="not tested", numerics=info.numerics)
-    pairs = [
-        (key, lattice.compiled[subset - {name}])
-        for subset, key in lattice.compiled.items()
-        if name in subset and subset - {name} in lattice.compiled
-    ]
+def _optimization_verdict(look: _Look, layout: Layout, name: str) -> TrainingVerdict:
+    lattice, blocks = layout.lattice, look.blocks
+    numerics = next(f.info.numerics for f in look.study.factors if f.name == name)
+    blank = TrainingVerdict(side="optimization", subject=name, verdict="not tested", numerics=numerics)
+    keys = full_and_without(look.study, layout.design, name) or ()
     if name not in lattice.active:
         reason = lattice.why_inert.get(name, "it cannot act here")
-        return replace(blank, inert=True, reason=f"inert: {reason}")
-    own = [w for w in windows if (w.side, w.subject) == ("optimization", name)]
-    found = judge_training(
-        blank,
-        own,
-        [m for m in margins if (m.side, m.subject) == ("optimization", name)],
-        lost=_lost(trials, [pair for on, off in pairs for pair in ((on, off), (off, on))]),
-        changes_training=[name] if info.numerics == "training" else [],
-        is_deterministic=is_deterministic,
+        return look.flagged(replace(blank, inert=True, reason=f"inert: {reason}"), keys)
+    without = (
+        (key, lattice.compiled.get(subset - {name})) for subset, key in lattice.compiled.items() if name in subset
     )
-    if own or not has_parity:
-        return found
-    gap = f"no parity trials of full and of without-{name} were planned"
-    return replace(found, gaps=(gap, *found.gaps), reason=found.reason if found.tier is not None else gap)
-
-
-def _flagged(found: TrainingVerdict, blocks: Sequence[ParityBlock], keys: Iterable[str]) -> TrainingVerdict:
-    """Add what a reader must know about the parity trials behind a verdict: one may not be really compiled."""
-    told = [
-        f"{block.planned[key].cell.name} in its parity trial of block {block.block}: {flag}"
-        for key in keys
-        for block in blocks
-        if key in block.trials
-        for flag in flags(block.trials[key].record)
-    ]
-    return replace(found, gaps=(*found.gaps, *told))
+    found = look.judged(
+        blank,
+        lost=_lost(look.trials, [pair for on, off in without if off for pair in ((on, off), (off, on))]),
+        changes_training=[name] if numerics == "training" else [],
+        is_deterministic=bool(blocks) and all(block.is_deterministic for block in blocks),
+    )
+    if blocks and not any((w.side, w.subject) == ("optimization", name) for w in look.windows):
+        gap = f"no parity trials of full and of without-{name} were planned"
+        found = replace(found, gaps=(gap, *found.gaps), reason=found.reason if found.tier is not None else gap)
+    return look.flagged(found, keys)
 
 
 def _lost(trials: WorkloadTrials, pairs: Iterable[tuple[str, str]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from ablate.analysis.results.quality import Finding
 from ablate.core.cell import Design, PlannedTrial
 from ablate.core.record import Environment, Failure, TrialRecord
 from ablate.core.study import Study
+from ablate.core.units import grouped
 from ablate.records.store import inspect_record
 
 MATTERS = (
@@ -144,10 +146,8 @@ def what_matters(environment: Environment) -> dict[str, str]:
 def _select(name: str, design: Design, trials: Sequence[Trial], findings: list[Finding]) -> WorkloadTrials:
     planned = tuple(t for t in design.trials if t.workload == name)
     places = {(t.block, t.cell.effective_key) for t in planned}
-    attempts: dict[tuple[int, str], list[Trial]] = {}
-    for trial in trials:
-        if trial.record.identity.purpose == "timed" and trial.place in places:
-            attempts.setdefault(trial.place, []).append(trial)
+    timed = (trial for trial in trials if trial.record.identity.purpose == "timed")
+    attempts = grouped((trial.place, trial) for trial in timed if trial.place in places)
     ended = {place: tries[-1] for place, tries in attempts.items()}
     usable = {place: trial for place, trial in ended.items() if trial.record.completed}
     absent = {place: why_absent(ended.get(place)) for place in places if place not in usable}
@@ -182,17 +182,13 @@ def why_absent(trial: Trial | None) -> str:
 
 def _mixed_streams(trials: Iterable[Trial]) -> dict[int, str]:
     """Blocks whose trials did not see the same batches in the same order -> what differs."""
-    hashes: dict[int, dict[str, list[str]]] = {}
-    for trial in trials:
-        if trial.record.data is not None:
-            block, key = trial.place
-            hashes.setdefault(block, {}).setdefault(trial.record.data.stream_hash, []).append(key)
+    hashes = grouped((t.place[0], t.record.data.stream_hash) for t in trials if t.record.data is not None)
     return {
         block: f"block {block}: the trials saw different batch streams ("
-        + "; ".join(f"{value[:12]}: {len(keys)} trials" for value, keys in sorted(by_hash.items()))
+        + "; ".join(f"{value[:12]}: {count} trials" for value, count in sorted(Counter(streams).items()))
         + "), so they are not paired"
-        for block, by_hash in hashes.items()
-        if len(by_hash) > 1
+        for block, streams in hashes.items()
+        if len(set(streams)) > 1
     }
 
 
@@ -202,11 +198,7 @@ def mixed_data(trials: Iterable[Trial]) -> str | None:
     workloads = {identity.workload_digest for trial in trials if (identity := trial.record.identity).workload_digest}
     if len(workloads) > 1:
         return "the trials trained the workload with different options, or from different files, and are not pooled"
-    digests: dict[str, int] = {}
-    for trial in trials:
-        if trial.record.data is not None:
-            digest = trial.record.data.dataset_digest
-            digests[digest] = digests.get(digest, 0) + 1
+    digests = Counter(trial.record.data.dataset_digest for trial in trials if trial.record.data is not None)
     if len(digests) < 2:
         return None
     parts = " against ".join(f"{digest[:12]} ({n} trials)" for digest, n in sorted(digests.items()))
@@ -228,16 +220,10 @@ def mixed_precision(trials: Sequence[Trial]) -> str:
 
 def mixed_environments(trials: Sequence[Trial]) -> str | None:
     """What differs between the environments of trials that would be pooled; None when nothing does."""
-    values: dict[str, dict[str, int]] = {}
-    for trial in trials:
-        for name, value in what_matters(trial.record.environment).items():
-            counts = values.setdefault(name, {})
-            counts[value] = counts.get(value, 0) + 1
+    values = grouped(item for trial in trials for item in what_matters(trial.record.environment).items())
     parts = []
-    for name, counts in sorted(values.items()):
-        present = sum(counts.values())
-        if present < len(trials):
-            counts = {**counts, "not recorded": len(trials) - present}
+    for name, present in sorted(values.items()):
+        counts = Counter([*present, *["not recorded"] * (len(trials) - len(present))])
         if len(counts) > 1:
             parts.append(f"{name}: " + " against ".join(f"{v} ({n} trials)" for v, n in sorted(counts.items())))
     if not parts:

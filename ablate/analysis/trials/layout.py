@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ablate.core.cell import Design, DesignedCell
 from ablate.core.contrast import Contrast, Refusal
 from ablate.core.study import Study
+from ablate.core.units import grouped
 from ablate.design.contrasts import make_contrasts, order_contrasts
 from ablate.design.lattice import Lattice
 
@@ -50,9 +51,6 @@ class Layout:
 
 
 def _named_keys(design: Design) -> Arms:
-    names: dict[str, list[str]] = {}
-    first: dict[str, DesignedCell] = {}
-    for cell in design.cells:
-        first.setdefault(cell.effective_key, cell)
-        names.setdefault(cell.effective_key, []).extend(cell.arms)
-    return {key: (first[key], tuple(dict.fromkeys(arms))) for key, arms in names.items() if arms}
+    cells = grouped((cell.effective_key, cell) for cell in design.cells)
+    names = {key: tuple(dict.fromkeys(arm for cell in same for arm in cell.arms)) for key, same in cells.items()}
+    return {key: (cells[key][0], arms) for key, arms in names.items() if arms}

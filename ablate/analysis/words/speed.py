@@ -166,3 +166,45 @@ def format_factor(factor: float) -> str:
 def format_interval(interval: tuple[float, float]) -> str:
     """Write an interval of speed-up factors: `1.02x to 1.06x`."""
     return f"{format_factor(interval[0])} to {format_factor(interval[1])}"
+
+
+def evidence_reason(verdict: EvidenceVerdict) -> str:
+    """What the counters did, or why there are none."""
+    return "; ".join(_reasons(verdict))
+
+
+def _reasons(verdict: EvidenceVerdict) -> Iterator[str]:
+    measured = [r for r in verdict.expectations if r.num_pairs]
+    if verdict.verdict == "inert":
+        yield verdict.cause
+    elif verdict.why == "nothing declared":
+        yield "the optimization declares nothing that must differ"
+    elif verdict.why == "no pair of cells":
+        yield "no two cells of this design differ only in it"
+    elif verdict.why == "no pair of trials":
+        yield f"no pair of completed trials has the counter {', '.join(r.counter for r in verdict.expectations)}"
+    elif verdict.verdict == "vacuous":
+        yield from map(_unchanged, measured)
+    else:
+        yield from (_counted(r) for r in measured if r.holds)
+    if verdict.verdict == "structural":
+        yield "on a CPU no device can stall, so no speed is claimed"
+    if verdict.jointly:
+        yield "naive against full, where the other optimizations are switched too"
+
+
+def _counted(result: ExpectationResult) -> str:
+    return (
+        f"{result.counter} {_counter(result.off_mean)} off, {_counter(result.on_mean)} on "
+        f"({result.num_as_expected} of {result.num_pairs} pairs as declared)"
+    )
+
+
+def _unchanged(result: ExpectationResult) -> str:
+    if not result.num_as_expected and not result.num_opposite:
+        return f"{result.counter} is {_counter(result.off_mean)} off and on in all {result.num_pairs} pairs"
+    return _counted(result)
+
+
+def _counter(value: float | None) -> str:
+    return "not measured" if value is None else f"{value:.4g}"
