@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 
 from ablate.analysis.results.quality import TrialRow
 from ablate.analysis.results.study import WorkloadResults
+from ablate.core.units import grouped
 from ablate.figures import style
 
 TITLE = "Every trial"
@@ -73,7 +74,8 @@ def height_in(info: Info) -> float:
 def draw(info: Info, axes: Sequence[Axes]) -> None:
     """Color is the block; a ring is eager or a cold cache, a filled dot a warm one, a cross did not complete."""
     for index, (ax, panel) in enumerate(zip(axes, info.panels, strict=False)):
-        for (block, is_filled), dots in _alike(panel).items():
+        alike = grouped(((dot.block, dot.filled), dot) for dot in panel.rows)  # one artist draws them all
+        for (block, is_filled), dots in alike.items():
             color, offset = _color(info, block), _offset(info, block)
             ax.plot([dot.seconds for dot in dots], [dot.row + offset for dot in dots], marker="o", markersize=3.8,
                     linestyle="", color=color, markerfacecolor=color if is_filled else "white",
@@ -109,14 +111,6 @@ def _dot(rows: dict[str, int], trial: TrialRow, seconds: float | None) -> Dot | 
         return None
     assert seconds is not None
     return Dot(row=rows[trial.effective_key], block=trial.block, seconds=seconds, filled=trial.cache == "warm")
-
-
-def _alike(panel: style.Panel[Dot]) -> dict[tuple[int, bool], list[Dot]]:
-    """Dots that look alike, by block and whether they are filled: one artist draws them all."""
-    groups: dict[tuple[int, bool], list[Dot]] = {}
-    for dot in panel.rows:
-        groups.setdefault((dot.block, dot.filled), []).append(dot)
-    return groups
 
 
 def _extent(panel: style.Panel[Dot]) -> tuple[float, float]:

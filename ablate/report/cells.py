@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, TypedDict
 
 from ablate.analysis.results.effects import Effect
-from ablate.analysis.statistics.inference import Estimate
 from ablate.analysis.words.speed import format_factor, format_interval
 from ablate.core.units import format_duration, percent_from_log
 
@@ -89,13 +88,7 @@ def speedup_cell(effect: Effect | None, *, simultaneous: bool = False, greyed: b
     tone: Tone = "grey" if greyed else ""
     if effect.claimed:
         tone = "good" if est.effect > 0 else "bad"
-    return cell(f"{format_factor(est.speedup)} ({percent(est.effect)})", interval_text(est, simultaneous), tone)
-
-
-def interval_text(est: Estimate, simultaneous: bool = False) -> str:
-    """The interval under a number, or why there is none."""
     interval = est.simultaneous if simultaneous else est.interval
-    if interval is None:
-        return "1 block, no interval"
-    text = format_interval(interval)
-    return f"{text}, pilot" if est.grade == "pilot" else text
+    pilot = ", pilot" if est.grade == "pilot" else ""
+    small = format_interval(interval) + pilot if interval else "1 block, no interval"
+    return cell(f"{format_factor(est.speedup)} ({percent(est.effect)})", small, tone)

@@ -94,18 +94,10 @@ def describe_trial(record: TrialRecord, series: pd.DataFrame, study: Study, desi
 
 def arm_name(identity: Identity, design: Design, factors: Sequence[Factor]) -> str:
     """Name of the arm, or of the cell when no arm names it; `parity full` for a parity trial, apart from timed ones."""
-    name = _cell_name(identity, design, factors)
-    return f"parity {name}" if identity.purpose == "parity" else name
-
-
-def _cell_name(identity: Identity, design: Design, factors: Sequence[Factor]) -> str:
-    if identity.arms:
-        return identity.arms[0]
-    for cell in design.cells:
-        if cell.effective_key == identity.effective_key:
-            return cell.name
     on = [f"+{factor.name}" for factor in factors if identity.levels.get(factor.name) == factor.on]
-    return " ".join([identity.execution, *on])
+    names = [*identity.arms[:1], *(c.name for c in design.cells if c.effective_key == identity.effective_key)]
+    name = next(iter(names), " ".join([identity.execution, *on]))
+    return f"parity {name}" if identity.purpose == "parity" else name
 
 
 def epoch_ms(text: str) -> int:

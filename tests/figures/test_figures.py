@@ -14,8 +14,7 @@ from ablate.analysis.results.study import Results
 from ablate.core.study import ExplicitCell, Study, WorkloadChoice
 from ablate.design.cells import make_design
 from ablate.figures import arms, loss_curves, style, time_ledger, trials, waterfall
-from ablate.figures.registry import figure_modules
-from ablate.figures.render import draw_svg, render
+from ablate.figures.render import draw_svg, figure_modules, render
 from ablate.files.paths import StudyPaths
 from builders import WORKLOADS, make_factors, make_study
 from simulated import fail, make_records, write_study_folder

@@ -150,14 +150,10 @@ def _why_dropped(contrast: Contrast, trials: WorkloadTrials, times: LogTimes, bl
 def _adjusted(effects: list[Effect]) -> list[Effect]:
     """Replace raw p-values by Holm-adjusted ones inside each family."""
     result = list(effects)
-    for kind in FAMILIES:
-        family = [
-            (index, e.estimate)
-            for index, e in enumerate(effects)
-            if e.kind == kind and e.estimate is not None and e.estimate.p_holm is not None
-        ]
-        adjusted = holm([est.p_holm or 0.0 for _, est in family])
-        for (index, est), p_holm in zip(family, adjusted, strict=True):
+    tested = ((e.kind, (i, e.estimate, e.estimate.p_holm)) for i, e in enumerate(effects) if e.estimate)
+    families = grouped((kind, (i, est, p)) for kind, (i, est, p) in tested if kind in FAMILIES and p is not None)
+    for family in families.values():
+        for (index, est, _), p_holm in zip(family, holm([p for _, _, p in family]), strict=True):
             result[index] = replace(effects[index], estimate=replace(est, p_holm=p_holm))
     return result
 

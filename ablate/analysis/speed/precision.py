@@ -13,6 +13,7 @@ from ablate.analysis.statistics.engine import LEVEL, SEQUENTIAL_LEVEL
 from ablate.analysis.statistics.inference import FEWEST_BLOCKS, Estimate
 from ablate.analysis.statistics.power import TARGETS, blocks_for_width
 from ablate.core.study import Study
+from ablate.core.units import grouped
 
 LIMIT = math.log(1.02)
 DECIDING = ("optimization", "leave-one-out", "add-one-in", "ladder", "total")
@@ -20,12 +21,9 @@ DECIDING = ("optimization", "leave-one-out", "add-one-in", "ladder", "total")
 
 def make_precision(effects: Sequence[Effect], study: Study) -> list[Precision]:
     """Precision of the primary family of every response of one workload."""
-    found = []
-    for response in dict.fromkeys(e.response for e in effects):
-        family = primary_family([e for e in effects if e.response == response])
-        if family:
-            found.append(_precision(family, SEQUENTIAL_LEVEL if study.sequential else LEVEL))
-    return found
+    level = SEQUENTIAL_LEVEL if study.sequential else LEVEL
+    families = map(primary_family, grouped((e.response, e) for e in effects).values())
+    return [_precision(family, level) for family in families if family]
 
 
 def primary_family(effects: Sequence[Effect]) -> list[Effect]:
@@ -73,22 +71,17 @@ def fold_over(effects: Sequence[Effect]) -> list[FoldOver]:
     The other half must be run when a pair exceeds 2 %, or the lack of fit of the naive cell excludes 0 or is not
     inside +-2 %.
     """
-    return [
-        _fold_over([e for e in effects if e.response == response])
-        for response in dict.fromkeys(e.response for e in effects)
-    ]
+    return [_fold_over(*group) for group in grouped((e.response, e) for e in effects).items()]
 
 
-def _fold_over(effects: Sequence[Effect]) -> FoldOver:
+def _fold_over(response: Response, effects: Sequence[Effect]) -> FoldOver:
     parts = [e for e in effects if e.kind in ("interaction", "lack-of-fit") and e.estimate is not None]
-    first = effects[0]
     blocks = min((len(e.estimate.blocks) for e in parts if e.estimate), default=0)
     if blocks < FEWEST_BLOCKS:
         reason = f"{blocks} blocks have every cell of the fraction; {FEWEST_BLOCKS} are needed"
-        return FoldOver(response=first.response, verdict="too few blocks", reasons=(reason,))
+        return FoldOver(response=response, verdict="too few blocks", reasons=(reason,))
     reasons = tuple(reason for e in parts if (reason := _why_more(e)))
-    verdict = "run the other half" if reasons else "enough"
-    return FoldOver(response=first.response, verdict=verdict, reasons=reasons)  # type: ignore[arg-type]
+    return FoldOver(response=response, verdict="run the other half" if reasons else "enough", reasons=reasons)
 
 
 def _why_more(effect: Effect) -> str:

@@ -54,10 +54,10 @@ def compare_windows(
         for key in block.planned:
             if key == block.reference:
                 continue
-            for window, row, test in _arm_windows(block, key, name_of(key), runs):
+            for row, test in _arm_windows(block, key, name_of(key), runs):
                 rows.append(row)
                 if test is not None:
-                    _keep_worst(shown, row, window, test)
+                    _keep_worst(shown, row, test)
         for factor in study.varying:
             keys = full_and_without(study, design, factor.name)
             if keys is not None and set(keys) <= set(block.planned):
@@ -67,31 +67,25 @@ def compare_windows(
 
 def _arm_windows(
     block: ParityBlock, key: str, name: str, runs: Mapping[str, Runs]
-) -> Iterator[tuple[int, WindowRow, WindowTest | None]]:
+) -> Iterator[tuple[WindowRow, WindowTest | None]]:
     refusal = block.why_not(key, block.reference)
     for window in block.planned[key].windows:
         problem = refusal or _window_problem(block, (key, block.reference), window, runs)
         if problem:
-            yield window, _nothing(block, "arm", name, window, problem), None
+            yield _nothing(block, "arm", name, window, problem), None
             continue
         eager = runs[block.reference]
         arm = runs[key]["arm", window]
         test = compare_window(arm.series, eager["eager", window].series, reruns_of(eager, window))
-        yield window, _row(block, ("arm", name), window, (arm.series, name, "eager"), test), test
+        yield _row(block, ("arm", name), window, (arm.series, name, "eager"), test), test
 
 
 def _switch_windows(
     block: ParityBlock, keys: tuple[str, str], name: str, runs: Mapping[str, Runs]
 ) -> Iterator[WindowRow]:
     full, without = keys
-    refusal = next(
-        (
-            text
-            for a, b in ((full, block.reference), (without, block.reference), (full, without))
-            if (text := block.why_not(a, b))
-        ),
-        "",
-    )
+    pairs = (full, block.reference), (without, block.reference), (full, without)
+    refusal = next(filter(None, (block.why_not(*pair) for pair in pairs)), "")
     for window in block.planned[full].windows:
         problem = refusal or _window_problem(block, (full, without, block.reference), window, runs)
         if problem:
@@ -129,10 +123,7 @@ def _who(block: ParityBlock, key: str) -> str:
 
 
 def _nothing(block: ParityBlock, side: Side, subject: str, window: int, note: str) -> WindowRow:
-    return WindowRow(
-        side=side, subject=subject, block=block.block, window=window,
-        outcome="says nothing", note=note,
-    )  # fmt: skip
+    return WindowRow(side=side, subject=subject, block=block.block, window=window, outcome="says nothing", note=note)
 
 
 def _row(
@@ -177,29 +168,25 @@ def _row(
     )
 
 
-def _keep_worst(
-    shown: dict[tuple[str, int], tuple[float, Deviation]], row: WindowRow, window: int, test: WindowTest
-) -> None:
+def _keep_worst(shown: dict[tuple[str, int], tuple[float, Deviation]], row: WindowRow, test: WindowTest) -> None:
     """Keep the curve whose tested steps came nearest to the limit, or went farthest beyond it."""
     loss = test.loss
     end = max(loss.num_tested, 0 if loss.first_beyond is None else loss.first_beyond + 1)
     ratio = float(np.max(loss.deviation[:end] / (FACTOR * loss.envelope[:end]), initial=0.0))
-    place = row.subject, window
+    place = row.subject, row.window
     if place in shown and shown[place][0] >= ratio:
         return
-    shown[place] = (
-        ratio,
-        Deviation(
-            arm=row.subject,
-            block=row.block,
-            window=window,
-            steps=tuple(range(window, window + len(loss.deviation))),
-            deviation=tuple(map(finite, loss.deviation)),
-            envelope=tuple(map(finite, loss.envelope)),
-            num_tested=loss.num_tested,
-            first_step=row.first_step,
-        ),
+    curve = Deviation(
+        arm=row.subject,
+        block=row.block,
+        window=row.window,
+        steps=tuple(range(row.window, row.window + len(loss.deviation))),
+        deviation=tuple(map(finite, loss.deviation)),
+        envelope=tuple(map(finite, loss.envelope)),
+        num_tested=loss.num_tested,
+        first_step=row.first_step,
     )
+    shown[place] = ratio, curve
 
 
 def _effective_key(study: Study, cell: Cell, inert: Collection[str]) -> str:
