@@ -31,6 +31,7 @@ from ablate.analysis.words.speed import make_headline
 from ablate.core.cell import Design
 from ablate.core.errors import StoredDataError, UserError
 from ablate.core.study import Study
+from ablate.core.units import grouped
 from ablate.files.paths import StudyPaths
 from ablate.records.store import read_design, read_json, read_study, write_json
 
@@ -103,7 +104,7 @@ def analyze_trials(study: Study, design: Design, trials: Iterable[Trial]) -> Res
 def _analyze_workload(layout: Layout, trials: WorkloadTrials) -> WorkloadResults:
     responses = responses_with_data(trials)
     speed = _analyze_speed(layout, trials, responses)
-    info = next(choice.info for choice in layout.study.workloads if choice.name == trials.workload)
+    info = layout.study.workload(trials.workload).info
     results = WorkloadResults(
         name=trials.workload,
         title=info.title,
@@ -168,12 +169,9 @@ def _left_out(trials: WorkloadTrials) -> list[Finding]:
 
 def _shared_environment(selected: Iterable[WorkloadTrials]) -> dict[str, Any]:
     """What matters in the environments of the usable trials, with every value that occurs."""
-    values: dict[str, dict[str, None]] = {}
-    for workload in selected:
-        for _, trial in sorted(workload.usable.items()):
-            for name, value in what_matters(trial.record.environment).items():
-                values.setdefault(name, {})[value] = None
-    return {name: " | ".join(seen) for name, seen in values.items()}
+    trials = (trial for workload in selected for _, trial in sorted(workload.usable.items()))
+    values = grouped(item for trial in trials for item in what_matters(trial.record.environment).items())
+    return {name: " | ".join(dict.fromkeys(seen)) for name, seen in values.items()}
 
 
 def _data(trials: WorkloadTrials) -> dict[str, Any]:

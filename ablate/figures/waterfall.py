@@ -107,27 +107,24 @@ def _panel(speed: Speed, response: Response) -> Panel | None:
         value, half = _mean(effect, blocks)
         name = effect.subject or ("lack of fit" if effect.kind == "lack-of-fit" else "naive compile")
         evidence = speed.verdict(effect.subject)
+        low, high = _bounds(level + value, half)
         steps.append(
             Step(
                 name=name,
                 start=math.exp(level),
                 stop=math.exp(level + value),
                 factor=math.exp(value),
-                low=None if half is None else math.exp(level + value - half),
-                high=None if half is None else math.exp(level + value + half),
+                low=low,
+                high=high,
                 unclaimed=evidence.verdict if evidence and evidence.verdict in UNCLAIMED else "",
                 emulated=bool(evidence and evidence.emulation),
             )
         )
         level += value
     value, half = _mean(total, blocks)
-    steps.append(
-        Step(
-            name="full", start=1.0, stop=math.exp(value), factor=math.exp(value), total=True,
-            low=None if half is None else math.exp(value - half),
-            high=None if half is None else math.exp(value + half),
-        )
-    )  # fmt: skip
+    low, high = _bounds(value, half)
+    full = math.exp(value)
+    steps.append(Step(name="full", start=1.0, stop=full, factor=full, total=True, low=low, high=high))
     return Panel(title=RESPONSE_NAMES[response], rows=tuple(steps), num_blocks=len(blocks))
 
 
@@ -140,6 +137,10 @@ def _mean(effect: Effect, blocks: tuple[int, ...]) -> tuple[float, float | None]
     if est.blocks != blocks or est.interval is None:
         return value, None
     return value, math.log(est.interval[1]) - est.effect
+
+
+def _bounds(end: float, half: float | None) -> tuple[float, float] | tuple[None, None]:
+    return (None, None) if half is None else (math.exp(end - half), math.exp(end + half))
 
 
 def _blocks(count: int) -> str:

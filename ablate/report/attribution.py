@@ -109,15 +109,10 @@ def _run_order(row: RunOrder | None) -> str:
 
 def _precision(speed: Speed, used: Sequence[Response]) -> str:
     parts = []
-    for row in speed.precision:
-        if row.response in used:
-            needed = ", ".join(
-                f"±{100 * needed.half_width:g} % takes {needed.blocks or 'more than 400'}"
-                for needed in row.blocks_needed
-            )
-            parts.append(
-                f"{RESPONSE_NAMES[row.response]}: ±{100 * row.half_width:.1f} % with {row.num_blocks} blocks ({needed})"
-            )
+    for row in (row for row in speed.precision if row.response in used):
+        width = f"±{100 * row.half_width:.1f} % with {row.num_blocks} blocks"
+        needed = [f"±{100 * n.half_width:g} % takes {n.blocks or 'more than 400'}" for n in row.blocks_needed]
+        parts.append(f"{RESPONSE_NAMES[row.response]}: {width} ({', '.join(needed)})")
     return "Widest simultaneous interval, and blocks for a narrower one. " + "; ".join(parts) if parts else ""
 
 

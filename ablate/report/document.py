@@ -155,12 +155,8 @@ def _claim_cell(claim: ClaimVerdict | None) -> TableCell:
 
 
 def _failed(results: Results) -> Table | None:
-    rows = [
-        _failed_row(result.name, trial)
-        for result in results.workloads
-        for trial in result.quality.trials
-        if not trial.completed and not trial.not_run
-    ]
+    ended = ((w.name, trial) for w in results.workloads for trial in w.quality.trials if not trial.not_run)
+    rows = [_failed_row(name, trial) for name, trial in ended if not trial.completed]
     return table(["task", "cell", "block", "status", "reason"], rows) if rows else None
 
 

@@ -135,27 +135,23 @@ def _measured(speed: Speed, kind: ContrastKind, used: Sequence[Response]) -> boo
 def _noise(speed: Speed, used: Sequence[Response]) -> str:
     """The A/A pair: what two measurements of one cell differ by."""
     parts = []
-    for effect in speed.of_kind("a/a"):
-        for response in used:
-            pair = speed.effect(response, "a/a", effect.subject)
-            if pair is None or pair.estimate is None:
-                continue
-            est = pair.estimate
-            if est.interval is None:
-                text = f"differs by {100 * abs(est.speedup - 1):.1f} % in one block"
-            else:
-                text = f"half-width {50 * (est.interval[1] - est.interval[0]):.1f} %"
-            parts.append(f"{effect.subject}, {RESPONSE_NAMES[response]}: {text}")
+    for subject, response in ((effect.subject, r) for effect in speed.of_kind("a/a") for r in used):
+        pair = speed.effect(response, "a/a", subject)
+        if pair is None or (est := pair.estimate) is None:
+            continue
+        text = f"differs by {100 * abs(est.speedup - 1):.1f} % in one block"
+        if est.interval is not None:
+            text = f"half-width {50 * (est.interval[1] - est.interval[0]):.1f} %"
+        parts.append(f"{subject}, {RESPONSE_NAMES[response]}: {text}")
     return "; ".join(parts)
 
 
 def _identity(speed: Speed) -> str:
-    residuals = [i.residual for i in speed.identities]
-    if not residuals:
+    if not speed.identities:
         return ""
     return (
         "Compile term plus Shapley values equal the total in every block, for optimizations and for layers; "
-        f"the largest difference on log time is {max(residuals):.1e}."
+        f"the largest difference on log time is {max(i.residual for i in speed.identities):.1e}."
     )
 
 

@@ -167,13 +167,10 @@ class Tracker:
 
     def _known(self, client: MlflowClient, mine: Sequence[Ended], *, whole: bool) -> dict[str, list[Run]]:
         """Runs of the trials in hand (of the whole study if `whole`), by trial id."""
-        if whole:
-            runs = find_runs(
-                client, self._experiment_id, {"ablate.study_hash": self._study.hash, "ablate.kind": "trial"}
-            )
-        else:
-            ids = [_trial_id(record) for _, record in mine]
-            runs = [run for name in ids for run in find_runs(client, self._experiment_id, {"ablate.trial_id": name})]
+        asked = [{"ablate.study_hash": self._study.hash, "ablate.kind": "trial"}]
+        if not whole:
+            asked = [{"ablate.trial_id": _trial_id(record)} for _, record in mine]
+        runs = [run for tags in asked for run in find_runs(client, self._experiment_id, tags)]
         return grouped((run.data.tags.get("ablate.trial_id", ""), run) for run in runs)
 
     def _kill_lost(self, client: MlflowClient, known: Mapping[str, list[Run]], mine: Sequence[Ended]) -> None:

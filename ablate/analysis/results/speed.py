@@ -190,8 +190,5 @@ class Speed:
     @property
     def horizon(self) -> Response:
         """The horizon that has more blocks behind it; cold when they tie (it includes what a first run pays)."""
-        counts: dict[Response, int] = {}
-        for response in RESPONSES[1:]:
-            total = self.effect(response, "total")
-            counts[response] = len(total.estimate.blocks) if total and total.estimate else 0
-        return "horizon_warm" if counts["horizon_warm"] > counts["horizon_cold"] else "horizon_cold"
+        totals = {r: self.effect(r, "total") for r in RESPONSES[1:]}
+        return max(totals, key=lambda r: len(e.estimate.blocks) if (e := totals[r]) and e.estimate else 0)

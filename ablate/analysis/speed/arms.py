@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean, median
 
-from ablate.analysis.results.effects import Effect, Response
+from ablate.analysis.results.effects import Response
 from ablate.analysis.results.quality import TrialRow
 from ablate.analysis.results.speed import ArmSummary
 from ablate.analysis.speed.effects import make_effect
@@ -52,6 +52,9 @@ def _summary(
     responses: Mapping[Response, LogTimes],
 ) -> ArmSummary:
     usable = [trial.record for (_, k), trial in sorted(trials.usable.items()) if k == key]
+    contrast = None
+    if eager is not None and key != eager:
+        contrast = Contrast(kind="total", subject=names[0], weights={eager: 1.0, key: -1.0})
     comparable = [] if trials.not_comparable else usable
     metric = next((r.metric for r in usable if r.metric is not None), None)
     times = {
@@ -72,7 +75,7 @@ def _summary(
         steady_s=times.get("steady"),
         horizon_cold_s=times.get("horizon_cold"),
         horizon_warm_s=times.get("horizon_warm"),
-        versus_eager=_versus_eager(key, names[0], eager, trials, responses),
+        versus_eager={r: make_effect(contrast, trials, log) for r, log in responses.items()} if contrast else {},
         counters=_mean_counters(usable),
         compile_cold_s=_compile_s(comparable, "cold"),
         compile_warm_s=_compile_s(comparable, "warm"),
@@ -83,15 +86,6 @@ def _summary(
         final_loss=middle(r.final_loss for r in usable),
         flags=tuple(dict.fromkeys(flag for r in usable for flag in flags(r))),
     )
-
-
-def _versus_eager(
-    key: str, arm: str, eager: str | None, trials: WorkloadTrials, responses: Mapping[Response, LogTimes]
-) -> dict[str, Effect]:
-    if eager is None or key == eager:
-        return {}
-    contrast = Contrast(kind="total", subject=arm, weights={eager: 1.0, key: -1.0})
-    return {response: make_effect(contrast, trials, log) for response, log in responses.items()}
 
 
 def _mean_counters(records: Sequence[TrialRecord]) -> dict[str, float]:

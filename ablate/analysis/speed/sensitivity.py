@@ -67,7 +67,8 @@ def _other_intervals(contrasts: Sequence[Contrast], times: LogTimes) -> Iterator
         row = _row(contrast, times.response, float(mean[0]), len(values))
         interval = as_speedups(float(mean[0]), float(half[0]))
         yield replace(row, method="Satterthwaite", interval=interval)
-        low, high = engine.bootstrap_interval(np.array(list(values.values())), _shares(len(values)))
+        shares = engine.resample_counts(len(values), RESAMPLES, np.random.default_rng([SEED, len(values)]))
+        low, high = engine.bootstrap_interval(np.array(list(values.values())), shares)
         yield replace(row, method="cluster bootstrap", interval=(math.exp(low), math.exp(high)))
 
 
@@ -85,7 +86,3 @@ def _row(contrast: Contrast, response: Response, mean: float, num_blocks: int) -
         response=response, kind=contrast.kind, subject=contrast.subject, method="",
         speedup=math.exp(mean), interval=None, num_blocks=num_blocks,
     )  # fmt: skip
-
-
-def _shares(num_blocks: int) -> engine.Array:
-    return engine.resample_counts(num_blocks, RESAMPLES, np.random.default_rng([SEED, num_blocks]))

@@ -52,9 +52,7 @@ def parity_agreement(
                 others += [(name, runs["arm"], note)] if "arm" in runs else []
         for name, table, note in others:
             blank = Agreement(arm=name, trials="parity", block=block.block, kind=kind, note=note)
-            found = compare_predictions(blank, table, eager["eager"])
-            if found is not None:
-                yield found
+            yield from filter(None, [compare_predictions(blank, table, eager["eager"])])
 
 
 def timed_agreement(
@@ -78,9 +76,7 @@ def timed_agreement(
                 continue
             note = NOT_ALIGNED if study.workload(trials.workload).options.get("dropout", 1) else ""
             blank = Agreement(arm=name, trials="timed", block=block, kind=kind, note=note)
-            found = compare_predictions(blank, table, eager)
-            if found is not None:
-                yield found
+            yield from filter(None, [compare_predictions(blank, table, eager)])
 
 
 def compare_predictions(blank: Agreement, table: pd.DataFrame, eager: pd.DataFrame) -> Agreement | None:
@@ -117,10 +113,9 @@ def compare_predictions(blank: Agreement, table: pd.DataFrame, eager: pd.DataFra
 
 
 def _kind(study: Study, workload: str, eager: pd.DataFrame) -> PredictionKind:
-    info = next(choice.info for choice in study.workloads if choice.name == workload)
     if eager["rank"].max() > 0:
         return "rankings"
-    return "decisions" if info.metric in CLASSIFIED_BY else "values"
+    return "decisions" if study.workload(workload).info.metric in CLASSIFIED_BY else "values"
 
 
 def _by_run(folder: Path) -> dict[str, pd.DataFrame]:

@@ -90,8 +90,7 @@ def responses_with_data(trials: WorkloadTrials) -> dict[Response, LogTimes]:
     Where nothing was compiled the horizon counts as cold.
     """
     states = {cache_state(trials, block) for block in trials.blocks}
-    wanted: list[Response] = ["steady"]
-    wanted += [r for r in RESPONSES[1:] if CACHE_OF[r] in states]
+    wanted = [r for r in RESPONSES if r == "steady" or CACHE_OF[r] in states]
     if len(wanted) == 1 and "any" in states and "shared" not in states:
         wanted.append("horizon_cold")
     return {response: log_times(trials, response) for response in wanted}

@@ -147,11 +147,12 @@ def _amount(result: ExpectationResult) -> str:
 
 def _where_it_shows(speed: Speed, optimization: str) -> str:
     for kind in SWITCH_KINDS:
-        parts = []
-        for response in RESPONSES:
-            effect = speed.effect(response, kind, optimization)
-            if effect is not None and effect.estimate is not None:
-                parts.append(f"{format_factor(effect.estimate.speedup)} ({RESPONSE_NAMES[response]})")
+        effects = {r: speed.effect(r, kind, optimization) for r in RESPONSES}
+        parts = [
+            f"{format_factor(effect.estimate.speedup)} ({RESPONSE_NAMES[response]})"
+            for response, effect in effects.items()
+            if effect and effect.estimate
+        ]
         if parts:
             label = "Shapley value" if kind == "optimization" else kind
             return f"; measured speed-up ({label}): " + ", ".join(parts)
