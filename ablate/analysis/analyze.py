@@ -1,7 +1,5 @@
 """The folder of a study (study, design, records) -> `Results`, `results.json` and CSV tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path

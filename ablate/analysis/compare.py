@@ -4,8 +4,6 @@ The blocks of two studies are independent, so an interval of the difference is W
 with Satterthwaite's degrees of freedom, Bonferroni over the effects of a kind. Positive = a larger gain in the second.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Arguments of `ablate` -> a command and its exit code: 0 done, 1 user error, 2 failed trials, 3 interrupted."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any
 

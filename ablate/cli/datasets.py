@@ -1,7 +1,5 @@
 """`ablate data make` and `ablate data check`: data sets before any study."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """A spec and options -> study, design and paths; or the paths of a study that ran before."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Iterator

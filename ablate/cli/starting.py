@@ -1,7 +1,5 @@
 """`ablate init` and `ablate schema`: a first spec, a workload of one's own, and what editors need to complete specs."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from importlib import resources

@@ -1,7 +1,5 @@
 """Arguments that several commands share, and what commands print: text as data and never as markup."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterable, Sequence

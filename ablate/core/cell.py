@@ -1,7 +1,5 @@
 """One setting of every factor -> `Cell`, its stable key, and the designed cells and trials of a study."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal

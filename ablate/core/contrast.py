@@ -1,7 +1,5 @@
 """A reported number -> `Contrast`: weights on the log times of the cells of one workload."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal

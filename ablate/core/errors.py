@@ -1,7 +1,5 @@
 """A thing that went wrong -> one of three kinds of error: the user's, a trial's, stored data's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from difflib import get_close_matches
 

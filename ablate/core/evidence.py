@@ -1,7 +1,5 @@
 """What a trial collects beside times -> `Evidence`: graph breaks, compiles, recompiles; and what each counter is."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """What an optimization declares about itself -> pure data that spec, design and analysis can use without torch."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args

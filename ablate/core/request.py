@@ -10,8 +10,6 @@ Progress comes back on `progress_fd`, one JSON object a line, written only outsi
 "epoch_s": float}`, or `{"stage": "disk", "disk_error": str}` before `EXIT_DISK`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal

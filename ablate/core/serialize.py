@@ -1,7 +1,5 @@
 """A frozen dataclass -> plain JSON values, and back, checked against the type hints (standard library only)."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import types

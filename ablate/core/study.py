@@ -1,7 +1,5 @@
 """One question -> `Study`: the frozen, validated form of a spec file, shared by every stage."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """What a workload declares about itself -> pure data that spec, design and analysis can use without torch."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field

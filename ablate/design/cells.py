@@ -1,7 +1,5 @@
 """A study -> its `Design`: every cell with arm names, what is inert there and its effective key, and the trials."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations

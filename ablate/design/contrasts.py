@@ -6,8 +6,6 @@ What a design cannot identify comes back as a `Refusal` that names the missing c
 fractions, so that terms that cancel (aliases of an inert optimization) vanish exactly.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, combinations
 

@@ -8,8 +8,6 @@ leaves unexplained between naive and full is the lack of fit, so compile term, S
 add up to the total in every block.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations

@@ -4,8 +4,6 @@ Every number is a sum of weights times `y[S]`, the log time of the cell in which
 The value of a coalition is `v(S) = y[none] - y[S]`: positive = faster. Weights are exact fractions.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Designed cells -> planned trials in random order inside each block, and the parity trials compared with eager."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable, Sequence

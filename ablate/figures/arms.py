@@ -1,7 +1,5 @@
 """Summaries of a workload -> every named cell against eager, for both times, with intervals and blocks as dots."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Parity trials of a workload -> relative deviation of each arm's loss from eager's against eager's own rounding."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

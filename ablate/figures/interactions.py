@@ -1,7 +1,5 @@
 """Pair effects of a workload -> how much more, or less, two optimizations gain together, with intervals."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

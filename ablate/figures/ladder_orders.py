@@ -1,7 +1,5 @@
 """Order ranges of a workload -> each optimization's rung in the guide's order, and its range over all orders."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Loss curves of timed trials -> losses per step with the margin, and the distance from eager of the same block."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

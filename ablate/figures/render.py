@@ -1,7 +1,5 @@
 """Results -> an SVG per figure module of this folder and workload, with alternative texts in `figures.json`."""
 
-from __future__ import annotations
-
 import importlib
 import io
 import re

@@ -1,7 +1,5 @@
 """Rows for each time -> panels side by side, and their look: theme, safe colors, labels, axes of factors."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """Ledger of a workload -> where the horizon of every arm goes: compilation, waiting for batches, training."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial

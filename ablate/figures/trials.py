@@ -1,7 +1,5 @@
 """Trials of a workload -> every one as a dot, for both times, by cell; what did not complete is marked."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

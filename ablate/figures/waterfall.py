@@ -1,7 +1,5 @@
 """Effects of a workload -> the steps from eager over naive compilation and each optimization to full."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Files that appear whole or not at all; errors of a full or broken disk -> one sentence that says what to do."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

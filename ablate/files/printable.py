@@ -1,7 +1,5 @@
 """A text from anywhere -> the same text without control characters, or characters that no file can hold."""
 
-from __future__ import annotations
-
 import re
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # all but tab and newline; halves of letters

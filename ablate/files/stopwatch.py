@@ -1,7 +1,5 @@
 """The wall clock, read once -> dates of a begin and an end that no jump of that clock can put in disorder."""
 
-from __future__ import annotations
-
 import time
 from datetime import UTC, datetime, timedelta
 

@@ -1,7 +1,5 @@
 """Names that a spec may use -> what stands behind them (optimizations and workloads, without importing torch)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What decides how a trial trains: versions of installed packages, the code of ablate and of plug-ins on the disk."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 from importlib.metadata import PackageNotFoundError, entry_points, version

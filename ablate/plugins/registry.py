@@ -5,8 +5,6 @@ The registry is the folder: a module in or below `ablate/optimizations/` or `abl
 torch only inside functions, so a catalog needs no torch.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import importlib

@@ -1,7 +1,5 @@
 """Trial records and series <-> files: `records/<slug>/record.json` and `series.parquet`, written atomically."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

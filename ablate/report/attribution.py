@@ -1,7 +1,5 @@
 """Results of a workload -> the tables beside the attribution: pairs, orders, sensitivity, noise, fraction."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

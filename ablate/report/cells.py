@@ -1,7 +1,5 @@
 """A number -> what a table of the report prints: a main text, a small text under it, and a tone; and tables of them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from typing import Literal, TypedDict

@@ -1,7 +1,5 @@
 """Results and rendered figures -> the report as plain values (texts and tables), which the template only lays out."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Results -> how the numbers came about, in words and formulas, and what this report does not test."""
 
-from __future__ import annotations
-
 from ablate.analysis.results.study import Results
 from ablate.analysis.statistics.inference import FEWEST_BLOCKS
 

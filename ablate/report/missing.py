@@ -1,7 +1,5 @@
 """Results of a workload -> what its numbers lack: those that no cell identifies, and the blocks omitted from others."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from ablate.analysis.results.effects import Effect, Response

@@ -1,7 +1,5 @@
 """Results and figures of a study -> `report.pdf`, a tagged PDF whose bytes depend on nothing but them."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Recompilations of a workload -> a table for the report: guards of the forward and the step, counted over seeds."""
 
-from __future__ import annotations
-
 from ablate.analysis.results.speed import Recompilation, Speed
 from ablate.core.units import grouped
 from ablate.report.cells import Table, TableCell, cell, table

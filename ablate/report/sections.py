@@ -1,7 +1,5 @@
 """Results of one workload -> its part of the report: effects, layers, evidence, compilations, training, figures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

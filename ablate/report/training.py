@@ -1,7 +1,5 @@
 """Results of a workload -> the report's part "Did it change the training?": verdicts, tests, agreement, gaps."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -7,8 +7,6 @@ its own, which stays where it is: compiled code names its path. Parity trials ha
 other settings, and must not warm a timed trial.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import shutil

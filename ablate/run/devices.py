@@ -1,7 +1,5 @@
 """The machine and a wish such as `cuda:1` -> the device of a worker, reserved and locked, and its environment."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -1,7 +1,5 @@
 """What the user asks of a run -> one value, from the command line to the runner and its workers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

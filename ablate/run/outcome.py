@@ -1,7 +1,5 @@
 """Records on disk after a call of `run_study` -> what it came to, and the exit code."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

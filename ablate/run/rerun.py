@@ -1,7 +1,5 @@
 """One trial that ended -> the same trial trained once more, outside of its study, with a cold compile cache."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

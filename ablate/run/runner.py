@@ -1,7 +1,5 @@
 """A study and its design -> one record per trial: claim, train in a child, tell, until nothing is missing."""
 
-from __future__ import annotations
-
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Sections of a spec that are right one by one -> factors, margins, windows, and what is impossible together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ablate.core.errors import UserError, did_you_mean

@@ -1,7 +1,5 @@
 """Faults found in a spec -> one screen of text: `file:line:column: what is wrong`, the line, a caret."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

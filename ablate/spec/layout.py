@@ -1,7 +1,5 @@
 """The `design` of a spec -> its kind and explicitly written cells, and what is wrong with them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast

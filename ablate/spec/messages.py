@@ -1,7 +1,5 @@
 """What pydantic found wrong -> faults with positions, in the words of a spec."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any, get_args
 

@@ -1,7 +1,5 @@
 """Plain values of a spec -> pydantic models: keys, types and bounds; the source of the JSON Schema."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Any, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """A name or `path/to/file.py` in a spec -> the optimization or workload behind it, from the catalog or the file."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """A spec, a profile inside it, options of the command line -> one spec that still knows where each value came from."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """A spec file -> `Study`, or every fault in it at once, with file, line and column."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """YAML text -> plain values with the position of every key and item; nothing is constructed or evaluated."""
 
-from __future__ import annotations
-
 import math
 import re
 import warnings

@@ -1,7 +1,5 @@
 """Types of the values of a spec -> what pydantic checks and the JSON Schema says of them; the base of its sections."""
 
-from __future__ import annotations
-
 import math
 import re
 from typing import Annotated, Any, ClassVar

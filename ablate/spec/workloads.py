@@ -1,7 +1,5 @@
 """The workloads of a spec, their options and the shorthands for all of them -> choices with every option checked."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import types

@@ -1,7 +1,5 @@
 """A tracking address as written in a spec -> the absolute address, its printable form, and whether it answers."""
 
-from __future__ import annotations
-
 import http.client
 import ssl
 import urllib.error

@@ -1,7 +1,5 @@
 """A trial record and its series -> the params, tags and metric points that its MLflow run shows (no MLflow here)."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A tracking address -> the MLflow pages on this machine's loopback interface."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

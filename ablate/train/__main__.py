@@ -3,8 +3,6 @@
 `probe REQUEST.json` trains a few untimed steps for a diagnosis.
 """
 
-from __future__ import annotations
-
 import gc
 import logging
 import os

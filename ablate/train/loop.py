@@ -1,7 +1,5 @@
 """Parts, forward, stepper -> a LightningModule that records every step, and the clock of its epochs."""
 
-from __future__ import annotations
-
 import signal
 import time
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Parameters and a recipe -> optimizer and schedule -> the function that makes one optimizer step."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Iterable

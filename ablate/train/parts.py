@@ -1,7 +1,5 @@
 """A workload, a device and a recipe -> the loss and the copies of a batch as that recipe wants them, and `adapt`."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from contextlib import nullcontext

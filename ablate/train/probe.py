@@ -1,7 +1,5 @@
 """`ProbeRequest` -> a few untimed training steps -> `ProbeResult` on disk: compilations and would-be syncs."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Losses and batch sizes -> the weighted mean loss of an epoch, kept the syncing way or on the device."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 import torch

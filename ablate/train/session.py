@@ -4,8 +4,6 @@ The order matters: settings before any tensor, the model's random numbers apart 
 before the compiled step, and nothing shared between trials.
 """
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`TrialRequest` -> trained cell -> `record.json` and its series: the life of one trial's process."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

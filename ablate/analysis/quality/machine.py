@@ -1,7 +1,5 @@
 """Records of trials -> findings: foreign load, foreign processes on the GPU, changed or held-back clocks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import Any

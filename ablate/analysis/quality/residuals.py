@@ -3,8 +3,6 @@
 Legend: C cells, B blocks. Only blocks in which every cell has a time are used.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

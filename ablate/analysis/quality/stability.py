@@ -4,8 +4,6 @@ Compile events come first: steps up to the last one do not count. Nothing is del
 keeps its median, is named, and more blocks are the remedy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How well a workload could be measured -> frozen types: its trials, drift, step times that settle, findings."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """What made a workload faster, or not -> frozen types: arms, effects, evidence, break-even, where the horizon goes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal

@@ -1,7 +1,5 @@
 """Results -> CSV tables in `tables/`, one file per kind of row."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ Tiers: 0 bitwise, 1 parity trials against the envelope of eager's own rounding, 
 the spec.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Trials of a workload -> one summary per named cell: times, speed-up against eager, evidence, metric, flags."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean, median

@@ -4,8 +4,6 @@ A reading is supported when the whole 95 % interval lies inside the claimed rang
 overlap, undecided otherwise. Fewer than five blocks decide nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Times of trials -> where the horizon of each arm goes, and after how many epochs `full` has paid back its start."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median

@@ -1,7 +1,5 @@
 """Contrasts and log times -> effects with intervals, and the check that they add up."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal

@@ -1,7 +1,5 @@
 """Evidence of trials -> for each optimization, whether switching it changed what it declared; every recompilation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 
 from ablate.analysis.results.speed import (

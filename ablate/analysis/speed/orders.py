@@ -1,7 +1,5 @@
 """Every ladder step of every order -> how much an optimization's rung depends on the order of the ladder."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Effects of a workload -> how narrow the intervals are, how many blocks would narrow them, and the fold-over rule."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 

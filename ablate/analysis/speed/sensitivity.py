@@ -5,8 +5,6 @@
 - mean, fastest: log of the mean or the minimum of the steady epochs instead of their median, block-t.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ A contrast with weights `w` has the variance `trial_sd^2 * sum of w^2` in a bloc
 cancels, since weights add up to 0.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ once, since one trial of 1000 steps takes ruptures 0.6 s. Penalty `15 log n`; ne
 Legend: N trials, T steps, G grid places (every fifth step).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise

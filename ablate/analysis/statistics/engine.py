@@ -6,8 +6,6 @@ Legend: C effective keys, B blocks, E epochs, K contrasts, R resamples; `x` = an
 on the second last axis and blocks on the last, so `values_xKB` is one row of blocks per contrast.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ eager does not repeat itself either); the arm passes if `d(t) <= 10 env(t)` for 
 passed by anybody: what is wrong with a training may need a few steps to show in the loss.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal

@@ -3,8 +3,6 @@
 The unit of replication is the block. The arithmetic is that of `engine`, which `benchmarks/validity` proves.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

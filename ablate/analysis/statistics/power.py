@@ -3,8 +3,6 @@
 The spread `sd` is the standard deviation of a contrast between blocks, log time. Targets are ratios: 0.02 = 2 %.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable

@@ -17,8 +17,6 @@ every bin is (intersection-union: no adjustment), and excludes 0 when a bin does
 "Not significantly different" is never "equivalent".
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Literal
 

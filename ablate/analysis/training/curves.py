@@ -4,8 +4,6 @@ Legend: C arms, B blocks, T steps, N bins. Whether a distance is harmless is dec
 of timed trials are not aligned.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Parity and timed trials of a workload -> did an arm or optimization change the training, with what is behind it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -3,8 +3,6 @@
 Legend: B blocks, N bins of steps, T steps. The dropout masks of timed trials are not aligned, which is noise here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal

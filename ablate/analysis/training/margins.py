@@ -1,7 +1,5 @@
 """Final losses and metrics of eager seeds -> the margins to write into the spec, before any trial that they judge."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Legend: V validation rows, k ranked places.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

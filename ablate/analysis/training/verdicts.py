@@ -13,8 +13,6 @@ The rule, from the top:
    intervals say.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal

@@ -4,8 +4,6 @@ An arm is compared with eager. An optimization is judged by `full` against `full
 the two differ in nothing else, and where the optimization promises identical arithmetic they must be bitwise equal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np

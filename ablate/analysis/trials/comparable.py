@@ -1,7 +1,5 @@
 """Records of a study -> per workload, the trials that may be compared, and why every other one may not."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ With the cache policy `per-cell` the first block compiles cold and later ones wa
 A block counts for one of them only when all its compiled trials had the same state of the compile cache.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Numbers of a workload -> the answer in words, for page one of the report, the terminal and MLflow."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from ablate.analysis.results.effects import CACHE_OF, RESPONSES, Effect, Response

@@ -1,7 +1,5 @@
 """Verdicts about the training of a workload -> the sentence of page one, and words that report and terminal share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from ablate.analysis.results.training import WORST_FIRST, MarginRow, MarginWhy, Training, TrainingVerdict, WindowRow

@@ -4,8 +4,6 @@ An executor is one file of this folder with an `INFO`. It hands out workers, nev
 ledger's business, so that an engine that loses or restarts a worker loses nothing.
 """
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

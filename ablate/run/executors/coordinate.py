@@ -1,7 +1,5 @@
 """A study and workers that are started elsewhere -> the study trained by them, this process only looks on."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 

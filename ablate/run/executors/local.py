@@ -1,7 +1,5 @@
 """Workers of this host -> processes."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 from collections.abc import Sequence

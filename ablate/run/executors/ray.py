@@ -1,7 +1,5 @@
 """Workers of a cluster -> tasks of Ray."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Name of an executor -> its `INFO`, from the files of this folder; workers started with it."""
 
-from __future__ import annotations
-
 import importlib.util
 
 from ablate.core.errors import UserError, did_you_mean

@@ -1,7 +1,5 @@
 """Workers of a cluster -> jobs of SLURM by submitit, or, where there is none, of submitit's local executor."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

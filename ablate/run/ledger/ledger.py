@@ -5,8 +5,6 @@ holds the ledger's lock for a few milliseconds. A worker takes the trials of a w
 gets them only when that worker and its process are gone, and only in the same environment.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A study, its folder and perhaps an address -> the store of its ledger, the same one for every worker."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets

@@ -1,7 +1,5 @@
 """A store and the trial records -> entries by trial and block, added and mended; the record on disk is the truth."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A study and its design -> a refusal of what no trial could train, found without torch before anything is started."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Missing trials and the records of ended ones -> an estimate of the wall time, and where it comes from."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from datetime import datetime

@@ -1,7 +1,5 @@
 """A study and its design -> what training it takes: cells, aliases, trials, and an estimate of the hours."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A study and its folder -> `study.json` and `design.json`, extended by what is there; a changed study is refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ablate.core.cell import Design

@@ -1,7 +1,5 @@
 """One claimed trial -> a child process that trains it, and its record (written here when the child left none)."""
 
-from __future__ import annotations
-
 import json
 import os
 import selectors

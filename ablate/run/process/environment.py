@@ -1,7 +1,5 @@
 """The caller's environment variables -> those of a trial's process: compiler settings scrubbed and set explicitly."""
 
-from __future__ import annotations
-
 import os
 import sysconfig
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """A trial's request, its device and the locks held for it -> everything needed to start its process."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """How a trial's process ended without leaving a record -> the record that says why."""
 
-from __future__ import annotations
-
 import re
 import signal
 from dataclasses import dataclass, replace

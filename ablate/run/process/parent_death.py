@@ -4,8 +4,6 @@ Used where a lease does not live on in the trial's process, because the ledger i
 while another host takes its trial over. Linux only.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

@@ -1,7 +1,5 @@
 """A study -> its data made ready on disk by a child process, so that no trial spends its time on that."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

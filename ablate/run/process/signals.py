@@ -1,7 +1,5 @@
 """Signals that ask the runner to stop -> KeyboardInterrupt, held back where it would leave something half done."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Callable, Iterator

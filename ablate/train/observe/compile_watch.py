@@ -3,8 +3,6 @@
 The compiler's own records are read after the fact; the timed steps only compare the length of a list.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any

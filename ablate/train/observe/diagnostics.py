@@ -4,8 +4,6 @@ Both passes train a few steps more, on batches that the training has seen and wi
 so nothing compiles any more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any

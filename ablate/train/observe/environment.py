@@ -1,7 +1,5 @@
 """This process and machine -> the environment of a trial record, its rounding settings, and why a training failed."""
 
-from __future__ import annotations
-
 import os
 import platform
 import resource

@@ -3,8 +3,6 @@
 What the driver does not tell is absent, never 0.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 Read outside the timed part, from the files of the kernel and the GPU's driver. What a machine does not tell is absent.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

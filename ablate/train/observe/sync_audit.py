@@ -4,8 +4,6 @@ On any machine a dispatch mode looks at the operators that read a value or a siz
 the compiler made. On a GPU torch's own sync debug mode reports the waits themselves.
 """
 
-from __future__ import annotations
-
 import os
 import traceback
 import warnings

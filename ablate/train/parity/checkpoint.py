@@ -8,8 +8,6 @@ A file is what torch writes and a digest of it: torch looks at no checksum when 
 cover the list of what is in it. A file without a digest, from before there was one, counts as damaged.
 """
 
-from __future__ import annotations
-
 import hashlib
 import pickle
 from collections.abc import Mapping

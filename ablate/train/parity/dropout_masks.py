@@ -1,7 +1,5 @@
 """A call that trains or predicts -> checksums of the dropout masks that it drew, in compiled code too."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -6,8 +6,6 @@ Eager trains the whole trajectory and leaves a checkpoint before each window; it
 window from eager's checkpoint. The steps are those of `TrainingModule`, so what trains here is what is timed elsewhere.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

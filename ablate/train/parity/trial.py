@@ -1,7 +1,5 @@
 """A parity trial's request and session -> its record, `parity.parquet`, `predictions.parquet`, eager's checkpoints."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ablate.core.errors import TrialError

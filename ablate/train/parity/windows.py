@@ -1,7 +1,5 @@
 """Windows of steps and what was recorded in them -> spans, rows, and the columns of what a parity trial stores."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Options and a task's labels -> what the relational workloads share: graph, sampler, model, batches and their sums."""
 
-from __future__ import annotations
-
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ Sizes 0 and 1, two sizes that are equal by chance and a last batch of one seed a
 again for, since torch specializes on 0 and 1 and takes equal sizes of the first batch for one size.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from dataclasses import replace

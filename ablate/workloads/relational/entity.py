@@ -1,7 +1,5 @@
 """An entity task (one label per seed) -> `Workload` with the reference GNN and a loss per seed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

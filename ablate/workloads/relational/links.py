@@ -1,7 +1,5 @@
 """A recommendation task (a list of articles per seed) -> `Workload`: two towers, shared negatives, BPR, MAP@k."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

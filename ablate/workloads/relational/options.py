@@ -1,7 +1,5 @@
 """What a spec may set for the three H&M workloads -> `RelationalOptions`, and their data made ready."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

@@ -5,8 +5,6 @@ colored fields, one per class. Bytes are added to bytes, so that a batch costs l
 image is the same wherever it is made.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable
 from typing import Any

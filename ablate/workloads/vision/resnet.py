@@ -4,8 +4,6 @@ Plain torch, since a torchvision that does not fit the installed torch cannot be
 bottleneck lies in its 3 x 3 convolution), initial weights and names of parameters are those of the reference.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 

@@ -1,7 +1,5 @@
 """A dataset in rel-hm's format (folder or hub name) -> named checks, each passed or failed, with numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Transactions and the stored labels of one rel-hm task -> what is wrong with the labels, if anything."""
 
-from __future__ import annotations
-
 import zlib
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A folder in rel-hm's format -> its manifests, tables and labels in memory, as stored, for the checks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path

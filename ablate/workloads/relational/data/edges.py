@@ -3,8 +3,6 @@
 Shapes: E edges of a type, T target nodes of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

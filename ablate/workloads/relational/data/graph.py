@@ -5,8 +5,6 @@ key gives two edge types. The cache holds plain tensors (`torch.load(weights_onl
 column names and statistics.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

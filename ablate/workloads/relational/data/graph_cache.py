@@ -5,8 +5,6 @@ the time of change: nothing that was digested is digested again. A graph's descr
 without one, from before there was one, counts as damaged and is made again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -3,8 +3,6 @@
 Shapes: N rows of the label table.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -3,8 +3,6 @@
 Tables are taken a slice of rows at a time, so that memory stays bounded.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -3,8 +3,6 @@
 Both are disjoint per seed and take the most recent neighbors at or before the seed's time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Options -> RelBench dataset on disk, its digest, and tables whose times are certain to be right."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path

@@ -3,8 +3,6 @@
 The order is drawn from a generator of its own, so it does not depend on the model's random numbers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ from ablate.workloads.relational.lookalike.make import make_lookalike
 make_lookalike(Path("data/tiny"), "tiny")
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

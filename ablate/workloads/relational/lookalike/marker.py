@@ -1,7 +1,5 @@
 """A look-alike's folder -> what it says about itself, and which of its files are damaged; needs nothing but Python."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 Shapes in comments: C customers, A articles, D departments, V visits of a day, L basket lines of a day.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

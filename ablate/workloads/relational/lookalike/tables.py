@@ -3,8 +3,6 @@
 Shapes in comments: C customers, A articles, P products (colour variants share one), D departments, T taste slots.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ A transaction belongs to week k if its day lies in (seed k - 7 d, seed k]; seed 
 seed k is therefore week k + 1, and the customers whose churn is asked at seed k are those of week k.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
