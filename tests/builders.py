@@ -13,7 +13,7 @@ from ablate.core.serialize import to_dict
 from ablate.core.study import Equivalence, Factor, LoaderOptions, Study, Timing, Training, WorkloadChoice
 from ablate.core.workload import WorkloadInfo
 from ablate.optimizations.guide import dynamic_shapes, no_cuda_graphs, string_keys, sync_free, tensor_lr
-from ablate.plugins.catalog import Catalog
+from ablate.plugins.registry import Catalog
 from ablate.workloads.relational.options import RelationalOptions
 
 OPTIMIZATIONS: dict[str, OptimizationInfo] = {

@@ -11,7 +11,7 @@ import torch
 from ablate.core.recipe import Recipe
 from ablate.core.serialize import to_dict
 from ablate.core.study import LoaderOptions, Study, Timing, Training, WorkloadChoice
-from ablate.plugins.catalog import make_catalog
+from ablate.plugins.registry import make_catalog
 from ablate.train.optimizer import Stepper, make_optimizer, make_stepper
 from ablate.workloads.relational.data.graph import Graph, load_graph
 from ablate.workloads.relational.options import RelationalOptions

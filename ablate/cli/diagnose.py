@@ -87,7 +87,7 @@ def make_study(
     from dataclasses import fields, replace
 
     from ablate.core.study import Timing
-    from ablate.plugins.catalog import make_catalog
+    from ablate.plugins.registry import make_catalog
     from ablate.run.devices import detect_device
     from ablate.spec.names import Names
     from ablate.spec.reader import read_study

@@ -44,7 +44,7 @@ def load_study(
         UserError: anything wrong in the spec or the options.
     """
     from ablate.design.cells import make_design
-    from ablate.plugins.catalog import make_catalog
+    from ablate.plugins.registry import make_catalog
     from ablate.run.devices import detect_device, kind_of_wish
     from ablate.run.plan.check import check_trainable
     from ablate.run.plan.plan import select_parity, select_trials
@@ -86,7 +86,7 @@ def find_paths(spec: Path, *, runs: Path, reports: Path) -> StudyPaths:
     if spec.is_dir():
         root = spec
     else:
-        from ablate.plugins.catalog import make_catalog
+        from ablate.plugins.registry import make_catalog
         from ablate.spec.reader import read_study as read_spec
 
         study = read_spec(spec, catalog=make_catalog())

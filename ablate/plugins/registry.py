@@ -1,4 +1,4 @@
-"""Folders, entry points and outside files -> modules with an `INFO`.
+"""Folders, entry points and outside files -> modules with an `INFO`, and the `Catalog` of what a spec may name.
 
 The registry is the folder: a module in or below `ablate/optimizations/` or `ablate/workloads/` whose text assigns
 `INFO` at the top level is registered under `INFO.name`. Modules without it are never imported, and those with it import
@@ -11,8 +11,9 @@ import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -208,3 +209,30 @@ def _check_levels(info: OptimizationInfo, module: ModuleType, where: str) -> Non
             raise UserError(f"{where}: level {name!r}: {error}") from error
     if info.counters and not callable(getattr(module, "count", None)):
         raise UserError(f"{where} names counters but has no function count(session); add it beside INFO")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Catalog:
+    """Everything a spec can name: built-in and installed entries, and loaders for `path/to/file.py` entries.
+
+    The loaders raise `UserError` with one sentence when the file is missing or has no INFO.
+    """
+
+    optimizations: Mapping[str, OptimizationInfo]
+    workloads: Mapping[str, WorkloadInfo]
+    load_optimization: Callable[[Path], OptimizationInfo]
+    load_workload: Callable[[Path], WorkloadInfo]
+
+
+def make_catalog() -> Catalog:
+    """Collect every built-in and installed optimization and workload.
+
+    Raises:
+        UserError: an installed entry point is broken, or two entries share a name.
+    """
+    return Catalog(
+        optimizations={name: module.INFO for name, module in load_kind("optimizations").items()},
+        workloads={name: module.INFO for name, module in load_kind("workloads").items()},
+        load_optimization=lambda path: cast(OptimizationInfo, load_outside("optimizations", path).INFO),
+        load_workload=lambda path: cast(WorkloadInfo, load_outside("workloads", path).INFO),
+    )

@@ -11,9 +11,8 @@ from ablate.core.contrast import ContrastKind
 from ablate.core.evidence import Counter, counter_of
 from ablate.core.study import Study
 from ablate.design.contrasts import layers_of
-from ablate.report.attribution import attribution_section
+from ablate.report.attribution import attribution_section, dropped_blocks, unidentified_numbers
 from ablate.report.cells import EMPTY, Table, TableCell, Tone, cell, count, seconds, speedup_cell, table
-from ablate.report.missing import dropped_blocks, unidentified_numbers
 from ablate.report.recompilations import recompilation_table
 from ablate.report.training import training_section
 

@@ -36,20 +36,8 @@ class Progress(Protocol):
         """Show how the trial ended."""
 
 
-class SilentProgress:
+class SilentProgress(Progress):
     """Shows nothing."""
-
-    def note(self, text: str) -> None:
-        return
-
-    def trial_started(self, position: int, total: int, trial: PlannedTrial, cache_state: CacheState) -> None:
-        return
-
-    def trial_event(self, event: Mapping[str, Any]) -> None:
-        return
-
-    def trial_ended(self, record: TrialRecord) -> None:
-        return
 
 
 class PlainProgress:

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar, cast
 from ablate.core.errors import UserError, did_you_mean
 from ablate.core.optimization import OptimizationInfo
 from ablate.core.workload import WorkloadInfo
-from ablate.plugins.catalog import Catalog
+from ablate.plugins.registry import Catalog
 from ablate.spec.errors import clean
 
 Info = TypeVar("Info", OptimizationInfo, WorkloadInfo)

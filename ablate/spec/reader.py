@@ -12,7 +12,7 @@ from ablate.core.cell import Execution
 from ablate.core.errors import UserError
 from ablate.core.serialize import from_dict
 from ablate.core.study import Claim, Equivalence, Factor, LoaderOptions, Sequential, Study, Timing, Training
-from ablate.plugins.catalog import Catalog
+from ablate.plugins.registry import Catalog
 from ablate.spec.checks import (
     arm_faults,
     loader_faults,

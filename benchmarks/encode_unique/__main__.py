@@ -24,8 +24,7 @@ import torch
 from ablate.core.recipe import Recipe
 from ablate.core.study import Study
 from ablate.optimizations.beyond import encode_unique
-from ablate.plugins.catalog import make_catalog
-from ablate.plugins.registry import apply_of
+from ablate.plugins.registry import apply_of, make_catalog
 from ablate.spec.reader import read_study
 from ablate.train.session import Session, open_session
 

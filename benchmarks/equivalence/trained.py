@@ -24,7 +24,7 @@ from ablate.core.study import Study
 from ablate.design.cells import make_design
 from ablate.design.recipes import compose_cell, find_appliers, for_parity
 from ablate.design.trials import resolve_windows
-from ablate.plugins.catalog import make_catalog
+from ablate.plugins.registry import make_catalog
 from ablate.spec.reader import read_study
 from ablate.train.parity.runs import train_arm, train_reference
 from ablate.train.parity.windows import ARM, EAGER, ULP, ParityRuns, Row, Span, make_spans, masks_of

@@ -28,7 +28,7 @@ from ablate.core.record import TrialRecord
 from ablate.core.study import Study
 from ablate.design.cells import make_design
 from ablate.files.paths import StudyPaths
-from ablate.plugins.catalog import make_catalog
+from ablate.plugins.registry import make_catalog
 from ablate.records.store import read_record, read_series
 from ablate.run.progress import PlainProgress
 from ablate.run.runner import run_study

@@ -37,9 +37,9 @@ from ablate.core.study import Equivalence, ExplicitCell, Factor, LoaderOptions, 
 from ablate.core.units import format_duration
 from ablate.design.cells import make_design
 from ablate.design.recipes import compose_recipes, find_appliers
-from ablate.plugins.catalog import make_catalog
+from ablate.plugins.registry import make_catalog
 from ablate.records.store import read_record, write_json
-from ablate.run.process.environment import child_environment
+from ablate.run.process.launch import child_environment
 
 GUIDE = ("dynamic_shapes", "tensor_lr", "string_keys", "no_cuda_graphs", "sync_free")
 ARMS = ("eager", "full", "naive", *(f"without-{name}" for name in GUIDE))

@@ -21,7 +21,7 @@ import torch
 
 from ablate.core.recipe import Recipe
 from ablate.core.study import Study, Timing
-from ablate.plugins.catalog import make_catalog
+from ablate.plugins.registry import make_catalog
 from ablate.spec.reader import read_study
 from ablate.train.session import Session, build_workload, open_session
 from benchmarks.learning.constants import global_top, mean_interval, median_error

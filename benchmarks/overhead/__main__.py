@@ -31,7 +31,7 @@ from ablate.core.serialize import from_dict
 from ablate.core.study import Study
 from ablate.design.cells import make_design
 from ablate.design.recipes import compose_recipes
-from ablate.plugins.catalog import make_catalog
+from ablate.plugins.registry import make_catalog
 from ablate.run.devices import pick_device
 from ablate.run.process.child import OUTPUT_NAME, TRAIN_COMMAND
 from ablate.spec.reader import read_study

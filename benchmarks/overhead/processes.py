@@ -20,8 +20,7 @@ from ablate.core.study import Study
 from ablate.records.store import read_series, write_json
 from ablate.run.ledger.lock_owner import LockOwner
 from ablate.run.process.child import TRAIN_COMMAND, run_child
-from ablate.run.process.environment import child_environment
-from ablate.run.process.launch import REQUEST_NAME, Launch
+from ablate.run.process.launch import REQUEST_NAME, Launch, child_environment
 
 ROOT = Path(__file__).parents[2]
 STAGES = ("process and imports", "settings, environment", "workload, its data", "trainer")

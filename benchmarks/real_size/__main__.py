@@ -31,7 +31,7 @@ from ablate.core.record import TrialRecord
 from ablate.core.study import Study
 from ablate.design.cells import make_design
 from ablate.files.paths import StudyPaths, cache_folder
-from ablate.plugins.catalog import make_catalog
+from ablate.plugins.registry import make_catalog
 from ablate.records.store import read_record, read_series, write_json
 from ablate.run.progress import PlainProgress
 from ablate.run.runner import run_study

@@ -13,7 +13,7 @@ from ablate.core.contrast import Contrast
 from ablate.core.study import Equivalence, Factor, LoaderOptions, Study, Timing, Training, WorkloadChoice
 from ablate.design.cells import make_design
 from ablate.design.contrasts import make_contrasts
-from ablate.plugins.catalog import make_catalog
+from ablate.plugins.registry import make_catalog
 from benchmarks.validity.constants import COMPILE, TRUE_PAIRS, TRUE_SHAPLEY, TRUE_TRIPLES
 
 

@@ -16,7 +16,7 @@ from ablate.cli.loading import find_paths
 from ablate.core.errors import UserError
 from ablate.design.cells import make_design
 from ablate.files.paths import StudyPaths
-from ablate.plugins.catalog import make_catalog
+from ablate.plugins.registry import make_catalog
 from ablate.run.plan.stored_study import store_plan
 from ablate.spec.reader import read_study as read_spec
 

@@ -8,8 +8,7 @@ import pytest
 from ablate.core.evidence import COUNTERS
 from ablate.core.optimization import GENERAL_REASONS, LAYERS, SUPPORTS
 from ablate.core.recipe import Recipe, compose_recipe
-from ablate.plugins.catalog import make_catalog
-from ablate.plugins.registry import apply_of, load_kind
+from ablate.plugins.registry import apply_of, load_kind, make_catalog
 
 MODULES = load_kind("optimizations")
 APPLY = {name: apply_of(module) for name, module in MODULES.items()}

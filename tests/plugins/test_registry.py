@@ -9,8 +9,7 @@ import pytest
 
 from ablate.core.errors import UserError
 from ablate.core.recipe import Recipe
-from ablate.plugins.catalog import make_catalog
-from ablate.plugins.registry import apply_of, find_module, has_info, load_file, load_folder, load_outside
+from ablate.plugins.registry import apply_of, find_module, has_info, load_file, load_folder, load_outside, make_catalog
 
 GUIDE = {"dynamic_shapes", "tensor_lr", "string_keys", "no_cuda_graphs", "sync_free"}
 BEYOND = {"sync_metrics", "sync_torchmetrics", "copies", "encode_unique", "channels_last", "fused_optimizer"}
@@ -41,7 +40,7 @@ def test_the_registry_is_the_folder():
 
 def test_a_catalog_needs_no_torch():
     code = (
-        "import sys; from ablate.plugins.catalog import make_catalog; c = make_catalog(); "
+        "import sys; from ablate.plugins.registry import make_catalog; c = make_catalog(); "
         "print(len(c.optimizations), 'torch' in sys.modules, 'lightning' in sys.modules)"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

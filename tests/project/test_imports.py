@@ -198,7 +198,7 @@ def test_a_planted_violation_is_found(path, text, part):
         ("ablate/optimizations/own.py", "INFO = 1\ndef apply(recipe, level):\n    import torch"),
         ("ablate/workloads/relational/gnn.py", "import torch"),
         ("ablate/cli.py", "from ablate.run import ledger\nfrom ablate.report import pdf\nimport typer"),
-        ("ablate/run/process/environment.py", "from ablate import __version__"),
+        ("ablate/run/process/launch.py", "from ablate import __version__"),
     ],
 )
 def test_what_the_rules_allow_passes(path, text):

@@ -9,7 +9,7 @@ from ablate.core.serialize import from_dict, to_dict
 from ablate.core.study import Claim, Equivalence, ExplicitCell, Study, Timing, Training
 from ablate.core.workload import WorkloadInfo
 from ablate.design.cells import make_design
-from ablate.plugins.catalog import make_catalog
+from ablate.plugins.registry import make_catalog
 from ablate.spec.reader import read_study
 from builders import OPTIMIZATIONS, WORKLOADS, make_catalog_of_builtins
 

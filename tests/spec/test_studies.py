@@ -6,7 +6,7 @@ import pytest
 
 from ablate.core.study import Study
 from ablate.design.cells import make_design
-from ablate.plugins.catalog import make_catalog
+from ablate.plugins.registry import make_catalog
 from ablate.spec.reader import read_study
 
 STUDIES = Path(__file__).parents[2] / "studies"

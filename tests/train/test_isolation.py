@@ -16,7 +16,7 @@ from ablate.core.request import TrialRequest
 from ablate.core.study import Training
 from ablate.design.cells import make_design
 from ablate.records.store import write_json
-from ablate.run.process.environment import child_environment
+from ablate.run.process.launch import child_environment
 from ablate.train.session import open_session
 from real_parts import stepper_of, tiny_graph, tiny_study
 

@@ -20,7 +20,7 @@ from ablate.core.recipe import Recipe
 from ablate.core.serialize import to_dict
 from ablate.core.study import Study, Training, WorkloadChoice
 from ablate.core.workload import WorkloadInfo
-from ablate.plugins.catalog import make_catalog
+from ablate.plugins.registry import make_catalog
 from ablate.train.session import build_workload
 from ablate.workloads.contract import Predicts, Replays, Workload, checksum, pin, sizes, to_device
 from builders import make_study

@@ -133,11 +133,6 @@ def block_lease_path(paths: StudyPaths, block: str) -> Path:
     return paths.leases / "blocks" / f"{block}.lock"
 
 
-def is_running(paths: StudyPaths, slug: str) -> bool:
-    """Tell whether a process trains this trial right now, on this host."""
-    return is_held(lease_path(paths, slug))
-
-
 def find_leased(paths: StudyPaths) -> dict[str, LockOwner]:
     """Slugs of the trials that are trained on this host right now, and who trains them."""
     held = (path for path in sorted(paths.leases.glob("*.lock")) if is_held(path))

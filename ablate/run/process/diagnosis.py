@@ -21,7 +21,7 @@ from ablate.design.recipes import compose_cell, find_appliers
 from ablate.records.store import read_json, write_json
 from ablate.run.devices import pick_device
 from ablate.run.process.child import TRAIN_COMMAND
-from ablate.run.process.environment import child_environment
+from ablate.run.process.launch import child_environment
 from ablate.run.process.missing_record import last_error_line, read_tail
 
 Word = Literal["bites", "vacuous", "structural", "not measured"]

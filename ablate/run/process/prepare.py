@@ -10,7 +10,7 @@ from ablate.core.study import Study
 from ablate.files.locks import FileLock
 from ablate.files.paths import StudyPaths
 from ablate.run.ledger.lock_owner import PREPARING, LockOwner
-from ablate.run.process.environment import child_environment
+from ablate.run.process.launch import child_environment
 from ablate.run.process.missing_record import last_error_line, read_tail
 from ablate.run.process.signals import stop_signals_wait
 from ablate.run.progress import Progress

@@ -92,11 +92,6 @@ def audit_reads(step: Callable[[], object], host: Iterable[torch.Tensor] = ()) -
     return audit.reads
 
 
-def audit_step(step: Callable[[], object], host: Iterable[torch.Tensor] = ()) -> dict[str, int]:
-    """Run `step` once and return `file:line` -> number of would-be syncs."""
-    return count_lines(audit_reads(step, host))
-
-
 def count_lines(reads: Sequence[Read], eager: Sequence[Read] = ()) -> dict[str, int]:
     """Count readings by source line.
 

@@ -10,11 +10,12 @@ from optuna.trial import FrozenTrial, TrialState
 
 from ablate.core.cell import PlannedTrial
 from ablate.core.errors import StoredDataError
+from ablate.files.locks import is_held
 from ablate.files.paths import StudyPaths
 from ablate.records.store import read_record, write_record
 from ablate.run.ledger.journal import open_journal
 from ablate.run.ledger.ledger import Claim, Held, Ledger
-from ablate.run.ledger.lock_owner import is_running
+from ablate.run.ledger.lock_owner import lease_path
 from ablate.run.ledger.trial_queue import set_aside
 from builders import make_workloads
 from run_parts import make_record, make_run
@@ -50,7 +51,7 @@ def test_claims_come_in_list_order_with_the_levels_of_the_cell(tmp_path: Path) -
     backwards = trials[::-1]
     claim = claimed(ledger, backwards)
     assert claim.trial == trials[-1]
-    assert is_running(paths, claim.trial.slug)
+    assert is_held(lease_path(paths, claim.trial.slug))
     entry = entries_of(tmp_path)[claim.number]
     assert entry.state == TrialState.RUNNING
     expected = {
@@ -78,7 +79,7 @@ def test_finish_tells_the_steady_seconds_or_a_failure_with_its_reason(tmp_path: 
     entries = entries_of(tmp_path)
     assert (entries[0].state, entries[0].value) == (TrialState.COMPLETE, 0.5)
     assert (entries[1].state, entries[1].user_attrs["reason"]) == (TrialState.FAIL, "planted")
-    assert not is_running(paths, second.trial.slug)
+    assert not is_held(lease_path(paths, second.trial.slug))
 
 
 def test_put_back_waits_again_with_the_same_attempt(tmp_path: Path) -> None:
@@ -125,7 +126,7 @@ def test_a_waiting_trial_that_has_a_record_is_closed_not_claimed(tmp_path: Path)
     first, second, _ = entries_of(tmp_path)
     assert (first.state, first.value) == (TrialState.COMPLETE, 0.5)
     assert (second.state, second.user_attrs["reason"]) == (TrialState.FAIL, "planted")
-    assert not is_running(paths, trials[0].slug)
+    assert not is_held(lease_path(paths, trials[0].slug))
     ledger.finish(claim, make_record(trials[2]))
     assert ledger.claim(trials) is None
 

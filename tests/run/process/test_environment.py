@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ablate.run.process.environment import child_environment
+from ablate.run.process.launch import child_environment
 
 CALLER = {
     "PATH": "/bin",

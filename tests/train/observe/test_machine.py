@@ -17,8 +17,7 @@ import pytest
 import torch
 
 from ablate.core.evidence import Gpu, Machine, MachineSnapshot
-from ablate.train.observe.gpu import read_gpu
-from ablate.train.observe.machine import describe_machine, snapshot_machine
+from ablate.train.observe.machine import describe_machine, read_gpu, snapshot_machine
 
 
 class FakeNvmlError(Exception):

@@ -2,7 +2,7 @@
 
 import torch
 
-from ablate.train.observe.sync_audit import audit_reads, audit_step, count_lines
+from ablate.train.observe.sync_audit import audit_reads, count_lines
 
 
 def test_counts_reads_by_source_line():
@@ -15,14 +15,14 @@ def test_counts_reads_by_source_line():
         x[torch.tensor([0, 1])]  # integer indices have a known size
         torch.nonzero(x)
 
-    sources = audit_step(step)
+    sources = count_lines(audit_reads(step))
     assert sum(sources.values()) == 4
     assert all("test_sync_audit.py:" in key for key in sources)
 
 
 def test_pure_arithmetic_reads_nothing():
     x = torch.rand(3, 3, requires_grad=True)
-    assert audit_step(lambda: (x @ x).relu().sum().backward()) == {}
+    assert audit_reads(lambda: (x @ x).relu().sum().backward()) == []
 
 
 def test_what_lives_on_the_host_may_be_read():

@@ -25,7 +25,6 @@ from torch_geometric.data import HeteroData
 from ablate.core.errors import StoredDataError, UserError
 from ablate.files.disk import file_digest
 from ablate.files.locks import alone
-from ablate.workloads.relational.data.edges import Columns, EdgeType, sort_all_columns
 from ablate.workloads.relational.data.graph_cache import (
     DESCRIPTION,
     DIGEST_OF_DESCRIPTION,
@@ -36,6 +35,7 @@ from ablate.workloads.relational.data.graph_cache import (
     tables_digest,
     write_durably,
 )
+from ablate.workloads.relational.data.materialize import Columns, EdgeType, sort_all_columns
 from ablate.workloads.relational.data.source import open_dataset
 from ablate.workloads.relational.options import RelationalOptions
 

@@ -14,8 +14,8 @@ from torch_geometric.sampler import BaseSampler, HeteroSamplerOutput, NodeSample
 from torch_geometric.typing import WITH_PYG_LIB
 
 from ablate.core.errors import UserError
-from ablate.workloads.relational.data.edges import Columns, EdgeType, sort_all_columns
 from ablate.workloads.relational.data.graph import Graph
+from ablate.workloads.relational.data.materialize import Columns, EdgeType, sort_all_columns
 
 
 def make_sampler(graph: Graph, num_neighbors: Sequence[int]) -> BaseSampler:

@@ -16,9 +16,14 @@ from torch_frame.data.stats import compute_col_stats
 from torch_geometric.data import HeteroData
 
 from ablate.core.errors import UserError
-from ablate.workloads.relational.data.edges import foreign_key_edges, sort_columns
 from ablate.workloads.relational.data.graph import column_types, load_graph
-from ablate.workloads.relational.data.materialize import column_stats, embed_texts, materialize
+from ablate.workloads.relational.data.materialize import (
+    column_stats,
+    embed_texts,
+    foreign_key_edges,
+    materialize,
+    sort_columns,
+)
 from ablate.workloads.relational.data.source import load_database, open_dataset
 from real_parts import TINY
 
@@ -120,7 +125,7 @@ import resource, sys
 from pathlib import Path
 import relbench
 from ablate.workloads.relational.lookalike import make as lookalike
-from ablate.workloads.relational.data.edges import sort_all_columns
+from ablate.workloads.relational.data.materialize import sort_all_columns
 from ablate.workloads.relational.data.graph import column_types
 from ablate.workloads.relational.data.materialize import materialize
 scale = lookalike.Scale(num_customers=20_000, num_articles=2_000, num_transactions=int(sys.argv[1]))
