@@ -6,8 +6,7 @@ from typing import Annotated, Any
 import typer
 
 import ablate
-from ablate.cli import datasets, diagnose, margins, planning, reading, starting, studies, workers
-from ablate.cli import reading as compare
+from ablate.cli import diagnose, margins, planning, reading, starting, studies, workers
 from ablate.cli.terminal import EXIT_INTERRUPTED, EXIT_USER_ERROR, print_error, print_line
 from ablate.core.errors import AblateError
 from ablate.files.disk import explain_disk_errors
@@ -21,15 +20,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-studies.register(app)
-planning.register(app)
-workers.register(app)
-reading.register(app)
-datasets.register(app)
-compare.register(app)
-diagnose.register(app)
-margins.register(app)
-starting.register(app)
+for room in (studies, planning, workers, reading, diagnose, margins, starting):
+    room.register(app)
 
 # typer brings its own click: take the class from there
 UsageProblem: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")

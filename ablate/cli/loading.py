@@ -2,10 +2,11 @@
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from ablate.cli.terminal import REPORTS, RUNS, print_error
 from ablate.core.cell import Design, PlannedTrial
@@ -29,6 +30,16 @@ class LoadedStudy:
     paths: StudyPaths
     parity: tuple[PlannedTrial, ...] = ()
 
+    @classmethod
+    def of(cls, study: Study, paths: StudyPaths, workloads: Sequence[str]) -> Self:
+        """Lay out a study and select what trains these workloads (none: all)."""
+        from ablate.design.cells import make_design
+        from ablate.run.plan.plan import select_parity, select_trials
+
+        design = make_design(study)
+        trials, parity = (select(study, design, workloads) for select in (select_trials, select_parity))
+        return cls(study=study, design=design, trials=trials, parity=parity, paths=paths)
+
     @property
     def workloads(self) -> tuple[str, ...]:
         """Those that were selected."""
@@ -43,11 +54,9 @@ def load_study(
     Raises:
         UserError: anything wrong in the spec or the options.
     """
-    from ablate.design.cells import make_design
     from ablate.plugins.registry import make_catalog
     from ablate.run.devices import detect_device, kind_of_wish
     from ablate.run.plan.check import check_trainable
-    from ablate.run.plan.plan import select_parity, select_trials
     from ablate.spec.reader import read_study
 
     kind = kind_of_wish(options.device) or detect_device().kind
@@ -55,15 +64,9 @@ def load_study(
     study = read_study(spec, catalog=make_catalog(), device=kind, overrides=overrides)
     paths = StudyPaths.of(study.name, runs=runs, reports=reports)
     _tell_edit(study, paths)
-    design = make_design(study)
-    check_trainable(study, design)
-    return LoadedStudy(
-        study=study,
-        design=design,
-        trials=select_trials(study, design, options.workloads),
-        parity=select_parity(study, design, options.workloads),
-        paths=paths,
-    )
+    loaded = LoadedStudy.of(study, paths, options.workloads)
+    check_trainable(study, loaded.design)
+    return loaded
 
 
 def _tell_edit(study: Study, paths: StudyPaths, then: str = "") -> None:

@@ -15,6 +15,7 @@ from ablate.cli.terminal import REPORTS, RUNS, Json, Runs, Spec, Workloads, prin
 from ablate.core.errors import UserError
 from ablate.core.study import Equivalence, ExplicitCell, Study
 from ablate.core.units import format_duration
+from ablate.files.paths import StudyPaths
 from ablate.run.options import RunOptions
 
 if TYPE_CHECKING:
@@ -105,10 +106,6 @@ def _print(study: Study, found: Mapping[str, ProposedMargins], num_ended: int) -
 
 def seeds_of(asked: LoadedStudy, seeds: int, runs: Path) -> LoadedStudy:
     """Derive the study `<name>-margins`: eager alone, one block per seed, everything else as in the study."""
-    from ablate.design.cells import make_design
-    from ablate.files.paths import StudyPaths
-    from ablate.run.plan.plan import select_trials
-
     study = replace(
         asked.study,
         name=f"{asked.study.name}-margins",
@@ -120,13 +117,7 @@ def seeds_of(asked: LoadedStudy, seeds: int, runs: Path) -> LoadedStudy:
         equivalence=Equivalence(parity="off"),
         sequential=None,
     )
-    design = make_design(study)
-    return LoadedStudy(
-        study=study,
-        design=design,
-        trials=select_trials(study, design, asked.workloads),
-        paths=StudyPaths.of(study.name, runs=runs, reports=REPORTS),
-    )
+    return LoadedStudy.of(study, StudyPaths.of(study.name, runs=runs, reports=REPORTS), asked.workloads)
 
 
 def propose(seeded: LoadedStudy, fewest_seeds: int) -> dict[str, ProposedMargins]:

@@ -162,7 +162,7 @@ def first_look(loaded: LoadedStudy) -> LoadedStudy:
     from ablate.records.store import read_study
 
     reached = read_study(loaded.paths.study_json).blocks
-    return with_blocks(loaded, reached) if reached > loaded.study.blocks else loaded
+    return _with_blocks(loaded, reached) if reached > loaded.study.blocks else loaded
 
 
 def next_look(loaded: LoadedStudy) -> LoadedStudy | None:
@@ -171,7 +171,7 @@ def next_look(loaded: LoadedStudy) -> LoadedStudy | None:
     if study.sequential is None or is_narrow_enough(study, loaded.paths):
         return None
     more = [look for look in LOOKS if study.blocks < look <= study.sequential.most]
-    return with_blocks(loaded, more[0]) if more else None
+    return _with_blocks(loaded, more[0]) if more else None
 
 
 def is_narrow_enough(study: Study, paths: StudyPaths) -> bool:
@@ -184,17 +184,5 @@ def is_narrow_enough(study: Study, paths: StudyPaths) -> bool:
     return narrow_enough(effects, study.sequential.response, study.sequential.target)
 
 
-def with_blocks(loaded: LoadedStudy, blocks: int) -> LoadedStudy:
-    """The same study and selection of workloads with another number of blocks."""
-    from ablate.design.cells import make_design
-    from ablate.run.plan.plan import select_parity, select_trials
-
-    study = replace(loaded.study, blocks=blocks)
-    design = make_design(study)
-    return replace(
-        loaded,
-        study=study,
-        design=design,
-        trials=select_trials(study, design, loaded.workloads),
-        parity=select_parity(study, design, loaded.workloads),
-    )
+def _with_blocks(loaded: LoadedStudy, blocks: int) -> LoadedStudy:
+    return LoadedStudy.of(replace(loaded.study, blocks=blocks), loaded.paths, loaded.workloads)

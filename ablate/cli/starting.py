@@ -1,4 +1,4 @@
-"""`ablate init` and `ablate schema`: a first spec, a workload of one's own, and what editors need to complete specs."""
+"""`ablate init`, `schema`, `data make`, `data check`: a first spec, a workload of one's own, data, before any study."""
 
 import os
 import shlex
@@ -8,67 +8,17 @@ from typing import Annotated
 
 import typer
 
-from ablate.cli.terminal import FIRST_SPEC, print_json, print_line
+from ablate.cli.terminal import FIRST_SPEC, Json, print_json, print_line, print_table
 from ablate.core.errors import UserError
 
-STARTER = """\
-# A study: one question about training speed. Start with:
-#
-#   ablate plan {name}     # cells, aliases, number of trials, hours: nothing is started
-#   ablate run {name}      # trains what is missing, then writes the PDF; interrupt it whenever you like
-
-study: my-study                     # names the folders runs/my-study and reports/my-study, and the MLflow experiment
-question: Which of the optimizations makes training faster on this machine?
-
-workloads: [hm/user-churn]          # also hm/item-sales, hm/user-item-purchase, or path/to/your_workload.py
-data: {{dataset: look-alike, scale: tiny}}   # or rel-hm, or a folder in RelBench format
-
-optimizations:                      # both: varies between cells; on, off: fixed. A path/to/file.py works too
-  dynamic_shapes: both
-  tensor_lr: both
-  string_keys: both
-  no_cuda_graphs: both
-  sync_free: both
-
-design: leave-one-out               # factorial, ladder, leave-one-out, add-one-in, or a list of arms
-blocks: 5                           # fewer than five give no claims, one gives no interval
-
-timing: {{epochs: 4, steps_per_epoch: 20, horizon_epochs: 10}}
-training: {{channels: 16, num_neighbors: [8, 4], batch_size: 64}}
-equivalence: default                # parity trials; for whole trainings, `ablate margins {name}` proposes margins
-device: auto
-"""
-
-OWN = """\
-# A study of a workload of your own. Start with:
-#
-#   ablate plan {name}     # cells, aliases, number of trials, time: nothing is started
-#   ablate run {name}      # trains what is missing, then writes the PDF; interrupt it whenever you like
-
-study: my-study                     # names the folders runs/my-study and reports/my-study, and the MLflow experiment
-question: Do compiling and a fused optimizer make my training faster?
-
-workloads: [{workload}]             # with options: [{{use: {workload}, options: {{width: 64}}}}]
-
-optimizations:                      # both: varies between cells; on, off: fixed. A path/to/file.py works too
-  compile: both                     # torch.compile of model and optimizer step
-  fused_optimizer: both             # one kernel for all parameters
-
-design: factorial                   # every combination; also ladder, leave-one-out, add-one-in, or a list of arms
-blocks: 5                           # fewer than five give no claims, one gives no interval
-
-timing: {{epochs: 4, steps_per_epoch: 200, horizon_epochs: 50}}
-training: {{batch_size: 64, optimizer: {{name: adam}}, schedule: linear}}
-equivalence: {{arms: [full]}}         # is the training with everything on the same as eager, step by step?
-device: auto
-num_threads: 1                      # the rest of the machine keeps its cores, so its noise disturbs less
-"""
+data = typer.Typer(help="Make and check data sets.", no_args_is_help=True, rich_markup_mode=None)
 
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the program."""
     for command in (init, schema):
         app.command()(command)
+    app.add_typer(data, name="data")
 
 
 def init(
@@ -78,14 +28,14 @@ def init(
     ] = None,
 ) -> None:
     """Write a commented spec to start from, and with --workload a model with its data in one file, to change."""
-    texts = {file: STARTER.format(name=_on_one_line(file))}
+    texts = {file: _first("study.yaml", file)}
     if workload is not None:
         if workload.suffix != ".py" or not workload.stem.isidentifier():
             raise UserError(f"{workload} cannot be a workload; its name must be one of a Python file, such as mine.py")
         source = (resources.files("ablate.workloads") / "mlp.py").read_text(encoding="utf-8")
         there = _on_one_line(Path(os.path.relpath(workload, file.parent)))
-        own = {workload: source.replace('"example/mlp"', f'"mine/{workload.stem}"')}
-        texts = {**own, file: OWN.format(name=_on_one_line(file), workload=there)}
+        own = _first("own.yaml", file).replace("mine.py", there)
+        texts = {workload: source.replace('"example/mlp"', f'"mine/{workload.stem}"'), file: own}
     existing = [str(path) for path in texts if path.exists()]
     if existing:
         raise UserError(f"{existing[0]} exists already; give another name")
@@ -102,6 +52,12 @@ def _write(path: Path, text: str) -> None:
         raise UserError(f"cannot write {path}: {error.strerror}; give a path in a folder that exists") from error
 
 
+def _first(spec: str, file: Path) -> str:
+    """The text of a spec to start from, with the name that it gets."""
+    text = (resources.files("ablate.cli") / "specs" / spec).read_text(encoding="utf-8")
+    return text.replace("study.yaml", _on_one_line(file))
+
+
 def _on_one_line(path: Path) -> str:
     return " ".join(shlex.quote(str(path)).splitlines())
 
@@ -111,3 +67,45 @@ def schema() -> None:
     from ablate.spec.models import json_schema
 
     print_json(json_schema())
+
+
+@data.command()
+def make(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to write it.")],
+    scale: Annotated[str, typer.Option("--scale", help="Size: tiny, small or real.")] = "tiny",
+    seed: Annotated[int, typer.Option("--seed", help="The same scale and seed give the same bytes.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Make a look-alike of rel-hm in RelBench format."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from ablate.workloads.relational.lookalike.make import make_lookalike
+
+    with Progress(console=Console(stderr=True), transient=True) as bars:
+        bar = bars.add_task("weeks of sales", total=None)
+        made = make_lookalike(
+            folder, scale, seed, on_week=lambda week, weeks: bars.update(bar, completed=week, total=weeks)
+        )
+    if as_json:
+        print_json({"folder": str(made), "scale": scale, "seed": seed})
+    else:
+        print_line(f"look-alike {scale} (seed {seed}) in {made}")
+
+
+@data.command()
+def check(
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Folder in RelBench format, or a hub name.")],
+    as_json: Json = False,
+) -> None:
+    """Check a data set: keys, time stamps, visible neighbors, labels; exit code 1 when a check fails."""
+    from ablate.workloads.relational.check.checks import check_dataset
+
+    results = check_dataset(folder)
+    if as_json:
+        print_json(results)
+    else:
+        print_table(
+            ("check", "result", "detail"), ((r.name, "ok" if r.passed else "FAILED", r.detail) for r in results)
+        )
+    raise typer.Exit(0 if all(result.passed for result in results) else 1)

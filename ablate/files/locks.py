@@ -158,7 +158,7 @@ def _open(path: Path) -> int:
 
 
 @contextmanager
-def alone(folder: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
+def folder_lock(folder: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Hold the lock of a folder; whoever had to wait for it must look again at what is in the folder.
 
     The lock is a file beside the folder, gone when nobody holds it. The system frees that of a process that dies.

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ablate.files.locks import folder_lock
 from ablate.track.address import sqlite_file
 from ablate.track.content import mlflow_key
 
@@ -37,7 +34,7 @@ def prepare_mlflow() -> None:
 def open_experiment(uri: str, name: str) -> tuple[MlflowClient, str]:
     """Open the store and find the experiment `name`.
 
-    Two processes that create one sqlite store at once destroy it, so its folder is locked meanwhile. Artifacts of a
+    Two processes that create one sqlite store at once destroy it, so it is locked meanwhile. Artifacts of a
     sqlite store lie in `mlartifacts/` beside it; a server keeps them where it wants.
 
     Returns:
@@ -53,7 +50,7 @@ def open_experiment(uri: str, name: str) -> tuple[MlflowClient, str]:
         client = MlflowClient(uri)
         return client, _find_or_create(client, name, None)
     file.parent.mkdir(parents=True, exist_ok=True)
-    with locked(file.parent):
+    with folder_lock(file):
         client = MlflowClient(uri)
         artifacts = file.parent / "mlartifacts" / mlflow_key(name).replace("/", "_")
         return client, _find_or_create(client, name, artifacts.as_uri())
@@ -75,15 +72,3 @@ def _find_or_create(client: MlflowClient, name: str, artifacts: str | None) -> s
         command = f"mlflow experiments restore -x {experiment.experiment_id}"
         raise MlflowException(f"experiment {name} is in MLflow's trash: `{command}` brings it back")
     return str(experiment.experiment_id)
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on a file (created if absent) or folder."""
-    flags = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT
-    handle = os.open(path, flags, 0o644)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)

@@ -13,11 +13,12 @@ from ablate.core.cell import Design
 from ablate.core.errors import StoredDataError, UserError
 from ablate.core.record import TrialRecord
 from ablate.core.units import grouped
+from ablate.files.locks import short_lock
 from ablate.files.paths import StudyPaths
 from ablate.records.store import read_design, read_record, read_series, read_study
 from ablate.track.address import is_server, resolve_uri, server_answers, visible_uri
 from ablate.track.content import describe_trial, epoch_ms, trial_id
-from ablate.track.experiment import locked, open_experiment, prepare_mlflow
+from ablate.track.experiment import open_experiment, prepare_mlflow
 from ablate.track.upload import (
     UPLOADED,
     create_parent,
@@ -113,7 +114,7 @@ class Tracker:
         from sqlalchemy.exc import SQLAlchemyError
 
         try:
-            with locked(self._paths.root / "tracking.lock"):
+            with short_lock(self._paths.root / "tracking.lock"):
                 return self._send(ended, faults, whole=whole)
         except (MlflowException, SQLAlchemyError, ImportError, OSError) as error:
             self._client = None

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 METRICS_PER_BATCH = 1000
 PARAMS_PER_BATCH = 100
+MOST_RUNS = 50_000  # in one answer; MLflow gives no more
 TRIAL_FILES = ("record.json", "series.parquet", "stderr.txt", "evidence.json", "parity.parquet")
 PARENT = "mlflow.parentRunId"
 UPLOADED = "ablate.uploaded"
@@ -33,16 +34,8 @@ def find_runs(client: MlflowClient, experiment_id: str, tags: Mapping[str, str])
         tags: Tag -> value; values must not hold quotes (digests and fixed words only).
     """
     condition = " and ".join(f"tags.`{key}` = '{value}'" for key, value in tags.items())
-    runs: list[Run] = []
-    token: str | None = None
-    while True:
-        page = client.search_runs(
-            [experiment_id], condition, max_results=1000, order_by=["attributes.start_time ASC"], page_token=token
-        )
-        runs.extend(page)
-        token = page.token
-        if not token:
-            return runs
+    order = ["attributes.start_time ASC"]
+    return list(client.search_runs([experiment_id], condition, max_results=MOST_RUNS, order_by=order))
 
 
 def digest_files(files: Iterable[Path]) -> str:

@@ -8,13 +8,13 @@ import threading
 import time
 from pathlib import Path
 
-from ablate.files.locks import alone
+from ablate.files.locks import folder_lock
 
 HOLD = """
 import sys
 from pathlib import Path
-from ablate.files.locks import alone
-with alone(Path(sys.argv[1])):
+from ablate.files.locks import folder_lock
+with folder_lock(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.readline()
 """
@@ -37,7 +37,7 @@ def test_who_comes_second_is_told_and_waits(tmp_path):
         process.stdin.write("\n")
         process.stdin.flush()
 
-    with alone(tmp_path / "new" / "graph", let_go):
+    with folder_lock(tmp_path / "new" / "graph", let_go):
         assert waited == [None]  # once, while the other was at it
         assert [path.name for path in (tmp_path / "new").iterdir()] == [".graph.lock"]
     assert process.wait() == 0
@@ -49,7 +49,7 @@ def test_a_killed_process_locks_nobody_out(tmp_path):
     process.kill()
     process.wait()
     waited = []
-    with alone(tmp_path / "graph", lambda: waited.append("waited")):
+    with folder_lock(tmp_path / "graph", lambda: waited.append("waited")):
         assert waited == []
     assert list(tmp_path.iterdir()) == []
 
@@ -59,7 +59,7 @@ def test_never_two_at_once_though_the_file_comes_and_goes(tmp_path):
 
     def work():
         for _ in range(100):
-            with alone(tmp_path / "graph"):
+            with folder_lock(tmp_path / "graph"):
                 inside.append(1)
                 time.sleep(0.0005)
                 most.append(len(inside))

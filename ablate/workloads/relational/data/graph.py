@@ -24,7 +24,7 @@ from torch_geometric.data import HeteroData
 
 from ablate.core.errors import StoredDataError, UserError
 from ablate.files.disk import file_digest
-from ablate.files.locks import alone
+from ablate.files.locks import folder_lock
 from ablate.workloads.relational.data.graph_cache import (
     DESCRIPTION,
     DIGEST_OF_DESCRIPTION,
@@ -76,7 +76,7 @@ def load_graph(source: RelationalOptions, announce: Callable[[str], None] = lamb
     digest = graph_digest(tables_digest(Path(dataset.dataset_dir)), types)
     folder = graph_folder(digest)
     if not is_intact(folder):
-        with alone(folder, lambda: announce(f"waiting for another process that materializes {name}")):
+        with folder_lock(folder, lambda: announce(f"waiting for another process that materializes {name}")):
             if not is_intact(folder):
                 announce(f"materializing {name} into {folder}")
                 from ablate.workloads.relational.data.materialize import materialize  # a trial needs it seldom

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from ablate.core.errors import UserError
-from ablate.files.locks import alone
+from ablate.files.locks import folder_lock
 from ablate.workloads.relational.lookalike.marker import (
     GENERATOR,
     MARKER,
@@ -97,7 +97,7 @@ def make_lookalike(
         return folder
     _refuse_foreign(folder)
     try:
-        with alone(folder, on_wait):
+        with folder_lock(folder, on_wait):
             if not _is_current(folder, scale, seed):
                 _stage_and_publish(folder, scale, seed, on_week)
     except OSError as error:
