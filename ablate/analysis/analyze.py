@@ -6,8 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from ablate.analysis.quality.machine import machine_findings
-from ablate.analysis.quality.residuals import residual_findings, run_order, take_out_means
-from ablate.analysis.quality.stability import make_stability, stability_findings
+from ablate.analysis.quality.residuals import (
+    make_stability,
+    residual_findings,
+    run_order,
+    stability_findings,
+    take_out_means,
+)
 from ablate.analysis.results.effects import Response
 from ablate.analysis.results.quality import Finding, Quality
 from ablate.analysis.results.speed import Speed
@@ -18,9 +23,8 @@ from ablate.analysis.speed.claims import make_claims
 from ablate.analysis.speed.costs import make_break_even, make_ledger
 from ablate.analysis.speed.effects import make_effects, make_identities
 from ablate.analysis.speed.evidence import find_recompilations, make_verdicts
-from ablate.analysis.speed.orders import make_order_ranges
 from ablate.analysis.speed.precision import fold_over, make_precision, precision_findings
-from ablate.analysis.speed.sensitivity import make_sensitivity
+from ablate.analysis.speed.sensitivity import make_order_ranges, make_sensitivity
 from ablate.analysis.training.judge import make_training
 from ablate.analysis.trials.comparable import Trial, WorkloadTrials, read_trials, select_trials, what_matters
 from ablate.analysis.trials.layout import Layout

@@ -109,7 +109,7 @@ def write_options(options: RunOptions, *, runs: Path, reports: Path = REPORTS, b
 
     `--retry-failed` is omitted: what it sets aside waits already.
     """
-    from ablate.track.address import visible_uri
+    from ablate.track.experiment import visible_uri
 
     ledger = options.ledger
     if ledger is not None:

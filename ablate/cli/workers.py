@@ -81,7 +81,7 @@ def check_options(loaded: LoadedStudy, options: RunOptions) -> None:
     """
     from ablate.run.executors.registry import find_executor
     from ablate.run.ledger.open import find_address
-    from ablate.track.address import resolve_uri
+    from ablate.track.experiment import resolve_uri
 
     count_workers(loaded.study, options)
     find_executor(options.executor)

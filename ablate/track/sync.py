@@ -16,9 +16,8 @@ from ablate.core.units import grouped
 from ablate.files.locks import short_lock
 from ablate.files.paths import StudyPaths
 from ablate.records.store import read_design, read_record, read_series, read_study
-from ablate.track.address import is_server, resolve_uri, server_answers, visible_uri
 from ablate.track.content import describe_trial, epoch_ms, trial_id
-from ablate.track.experiment import open_experiment, prepare_mlflow
+from ablate.track.experiment import is_server, open_experiment, prepare_mlflow, resolve_uri, server_answers, visible_uri
 from ablate.track.upload import (
     UPLOADED,
     create_parent,

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 
 from ablate.core.errors import UserError
-from ablate.track.address import is_server, resolve_uri, sqlite_file, visible_uri
+from ablate.track.experiment import is_server, resolve_uri, sqlite_file, visible_uri
 
 LOOPBACK = "127.0.0.1"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ablate.core.errors import UserError
-from ablate.track.address import resolve_uri, server_answers, sqlite_file, visible_uri
+from ablate.track.experiment import resolve_uri, server_answers, sqlite_file, visible_uri
 
 
 def test_relative_files_are_resolved_against_the_current_folder(tmp_path, monkeypatch):
@@ -39,7 +39,7 @@ def test_passwords_are_not_printed():
 
 
 def test_a_refusing_and_a_mute_server_do_not_answer(monkeypatch):
-    monkeypatch.setattr("ablate.track.address.PROBE_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("ablate.track.experiment.PROBE_TIMEOUT_S", 0.3)
     assert not server_answers("http://127.0.0.1:9")
     with socket.create_server(("127.0.0.1", 0)) as mute:
         began = time.monotonic()

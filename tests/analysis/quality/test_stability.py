@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ablate.analysis.quality.stability import judge, stability_findings
+from ablate.analysis.quality.residuals import judge, stability_findings
 from ablate.analysis.statistics.change_points import find_levels
 
 
