@@ -10,7 +10,8 @@ INFO = OptimizationInfo(
     layer="optimizer",
     levels={
         "fused": Level(
-            "One kernel updates all weights (adam, adamw and sgd have it, on a CPU too).",
+            "One kernel updates all weights (adam, adamw and sgd have it, on a CPU too); torch compiles none, so a "
+            "compiled step runs eagerly.",
             changes={"optimizer.fused": True},
         ),
         "default": Level("Torch chooses: foreach on a GPU, one weight after the other on a CPU.", changes={}),
