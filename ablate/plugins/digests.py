@@ -2,6 +2,8 @@
 
 import hashlib
 import importlib.util
+import platform
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
 
@@ -18,6 +20,15 @@ def installed_version(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return None
+
+
+def processor_name() -> str:
+    """What the processor is called, as the kernel says it, else as Python does."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine() or "CPU"
 
 
 def training_code() -> str:

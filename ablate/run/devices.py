@@ -13,7 +13,7 @@ from ablate.core.errors import UserError
 from ablate.core.study import Study
 from ablate.files.locks import FileLock, make_shared_folder, read_owner, wait_for
 from ablate.files.paths import lock_folder
-from ablate.plugins.digests import EXTENSIONS, PACKAGES, installed_version, training_code
+from ablate.plugins.digests import EXTENSIONS, PACKAGES, installed_version, processor_name, training_code
 from ablate.run.ledger.lock_owner import LockOwner
 
 
@@ -87,7 +87,7 @@ def pick_device(kind: Literal["cpu", "cuda"], environment: Mapping[str, str] | N
 
 def cpu_device() -> Device:
     """This host's CPU, the whole of it: two trials never share it."""
-    return Device(kind="cpu", name=_cpu_name(), lock_name=f"host-cpu-{_file_safe(socket.gethostname())}")
+    return Device(kind="cpu", name=processor_name(), lock_name=f"host-cpu-{_file_safe(socket.gethostname())}")
 
 
 def visible_gpus(environment: Mapping[str, str] | None = None) -> tuple[Device, ...]:
@@ -128,16 +128,6 @@ def _visible_handles(pynvml: Any, visible: str | None) -> list[Any]:
             pynvml.nvmlDeviceGetHandleByIndex(int(name)) if by_index else pynvml.nvmlDeviceGetHandleByUUID(name)
         )
     return handles
-
-
-def _cpu_name() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine() or "CPU"
 
 
 def _text(value: str | bytes) -> str:

@@ -13,7 +13,7 @@ import torch._inductor.config
 from ablate.core.evidence import Machine, MachineSnapshot
 from ablate.core.record import Environment, Failure, TrialRecord
 from ablate.core.units import BYTES_PER_GIB
-from ablate.plugins.digests import EXTENSIONS, PACKAGES, installed_version, training_code
+from ablate.plugins.digests import EXTENSIONS, PACKAGES, installed_version, processor_name, training_code
 from ablate.train.session import Session
 
 PREFIXES = ("TORCH", "PYTORCH", "TRITON", "OMP_", "MKL_", "CUDA_")
@@ -25,11 +25,11 @@ def describe_environment(device: torch.device, git_commit: str | None, before: M
     return Environment(
         python=platform.python_version(),
         platform=platform.platform(),
-        processor=_processor(),
+        processor=processor_name(),
         num_cpus=os.cpu_count(),
         num_threads=torch.get_num_threads(),
         device=device.type,
-        device_name=torch.cuda.get_device_name(device) if on_gpu else _processor(),
+        device_name=torch.cuda.get_device_name(device) if on_gpu else processor_name(),
         device_memory_bytes=torch.cuda.get_device_properties(device).total_memory if on_gpu else None,
         driver=before.gpu.driver,
         cuda=torch.version.cuda if on_gpu else None,
@@ -63,17 +63,6 @@ def end_training(record: TrialRecord, device: torch.device, problem: str | None,
 def _changed(config: Any) -> dict[str, str]:
     """Settings of a torch config module that are not at their default."""
     return {name: repr(getattr(config, name)) for name in sorted(config._config) if not config._is_default(name)}
-
-
-def _processor() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as stream:
-            for line in stream:
-                if line.startswith("model name"):
-                    return line.split(":", 1)[1].strip()
-    except OSError:
-        return platform.processor()
-    return platform.processor() or platform.machine()
 
 
 def describe_precision(session: Session) -> dict[str, str]:
