@@ -57,11 +57,11 @@ def train(request: TrialRequest) -> None:
 
 
 def write_loss(request: TrialRequest) -> None:
-    from ablate.records.store import SERIES_COLUMNS, write_series
+    from ablate.records.store import SERIES, write_series
 
     loss = float(os.environ["FAKE_LOSS"]) + 0.1 * request.trial.seed
     steps = list(range(20))
-    write_series(Path(request.record_folder), {**dict.fromkeys(SERIES_COLUMNS, steps), "loss": [loss for _ in steps]})
+    write_series(Path(request.record_folder), {**dict.fromkeys(SERIES.columns, steps), "loss": [loss for _ in steps]})
 
 
 def use_checkpoints(request: TrialRequest) -> None:

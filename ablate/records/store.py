@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,13 +20,53 @@ from ablate.core.study import Study
 from ablate.files.disk import file_digest, written_durably
 
 T = TypeVar("T")
-SERIES_COLUMNS = ("step", "epoch", "loss", "lr", "step_s", "loader_wait_s")
-PARITY_COLUMNS = ("run", "window", "step", "loss", "grad_norm", "lr", "weights", "mask")
-PREDICTION_COLUMNS = ("run", "row", "rank", "value")
-TABLES = ("series.parquet", "parity.parquet", "predictions.parquet")
 FIRST_WITH_DIGEST = 3
 _SURROGATE = re.compile("[\ud800-\udfff]")
 DAMAGED_TABLE = (pa.ArrowException, OSError, KeyError, UnicodeDecodeError)  # what pyarrow raises, for a lost column too
+AGAIN = "delete its folder to run that trial again"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table beside a record: its file and its columns; what is written of other columns is not kept."""
+
+    name: str
+    columns: tuple[str, ...]
+
+    def write(self, folder: Path, columns: Mapping[str, Any]) -> None:
+        """Write the columns, shape (rows,) each, into the folder of a trial."""
+        kept = {name: columns[name] for name in self.columns}
+        with written_durably(folder / self.name) as stream:
+            pq.write_table(pa.table(kept), stream, write_page_checksum=True)
+
+    def read(self, folder: Path) -> pd.DataFrame:
+        """Read the table of a trial; an empty frame with the right columns when it has none.
+
+        Raises:
+            StoredDataError: the file is damaged.
+        """
+        path = folder / self.name
+        if not path.exists():
+            return pd.DataFrame({column: pd.Series(dtype=float) for column in self.columns})
+        try:
+            return pq.read_table(path, columns=list(self.columns), page_checksum_verification=True).to_pandas()
+        except DAMAGED_TABLE as error:
+            raise StoredDataError(f"{path} cannot be read ({error}); {AGAIN}") from error
+
+
+# One row a step.
+SERIES = Table("series.parquet", ("step", "epoch", "loss", "lr", "step_s", "loader_wait_s"))
+# One row per run (`arm`; in the eager reference `eager`, `repeat` and `ulp-1`, `ulp-2`, ...), window (its first
+# step) and step (of the whole training): `grad_norm` is Euclidean over all parameters, `weights` and `mask` are int64
+# checksums of all weights after the step and of its dropout masks (0 where none were seen).
+PARITY = Table("parity.parquet", ("run", "window", "step", "loss", "grad_norm", "lr", "weights", "mask"))
+# One row a prediction: `run` as above (`timed` for a timed trial), `row` of the validation table, `rank` (0 for one
+# number a row; 0..k-1 for a ranking) and `value` (float64: the prediction, or the id ranked there).
+PREDICTIONS = Table("predictions.parquet", ("run", "row", "rank", "value"))
+write_series, read_series = SERIES.write, SERIES.read
+write_parity, read_parity = PARITY.write, PARITY.read
+write_predictions, read_predictions = PREDICTIONS.write, PREDICTIONS.read
+TABLES = (SERIES.name, PARITY.name, PREDICTIONS.name)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -54,49 +95,6 @@ def _read_content(path: Path, cls: type[T]) -> tuple[dict[str, Any], T]:
         return content, from_dict(cls, content)
     except (ValueError, TypeError, KeyError, AttributeError) as error:  # of JSON, of UTF-8, of numbers too long
         raise StoredDataError(f"{path} cannot be read ({error}); move it away to start that part anew") from error
-
-
-def write_series(folder: Path, series: Mapping[str, Any]) -> None:
-    """Write the per-step series of a trial (`SERIES_COLUMNS`, one row per step) to `series.parquet`."""
-    _write_table(folder, "series.parquet", {name: series[name] for name in SERIES_COLUMNS})
-
-
-def write_parity(folder: Path, series: Mapping[str, Any]) -> None:
-    """Write the series of a parity trial (`PARITY_COLUMNS`, one row per run, window and step) to `parity.parquet`.
-
-    Columns: `run` (`arm`; in the eager reference `eager`, `repeat` and `ulp-1`, `ulp-2`, ...), `window` (its first
-    step), `step` (of the whole training), `loss`, `grad_norm` (Euclidean norm over all parameters), `lr`, `weights`
-    (int64 checksum of the bytes of all weights after the step), `mask` (int64 checksum of the dropout masks of the
-    step, 0 where none were seen).
-    """
-    _write_table(folder, "parity.parquet", {name: series[name] for name in PARITY_COLUMNS})
-
-
-def write_predictions(folder: Path, series: Mapping[str, Any]) -> None:
-    """Write validation predictions (`PREDICTION_COLUMNS`) to `predictions.parquet`.
-
-    One row per prediction: `run` as in `write_parity` (`timed` for a timed trial), `row` of the validation table,
-    `rank` (0 for one number a row; 0..k-1 for a ranking) and `value` (float64: the prediction, or the id ranked there).
-    """
-    _write_table(folder, "predictions.parquet", {name: series[name] for name in PREDICTION_COLUMNS})
-
-
-def read_parity(folder: Path) -> pd.DataFrame:
-    """Read the series of a parity trial; an empty frame with the right columns when it has none.
-
-    Raises:
-        StoredDataError: the file is damaged.
-    """
-    return _read_table(folder, "parity.parquet", PARITY_COLUMNS)
-
-
-def read_predictions(folder: Path) -> pd.DataFrame:
-    """Read the validation predictions of a trial; an empty frame with the right columns when it has none.
-
-    Raises:
-        StoredDataError: the file is damaged.
-    """
-    return _read_table(folder, "predictions.parquet", PREDICTION_COLUMNS)
 
 
 def write_record(folder: Path, record: TrialRecord) -> None:
@@ -149,25 +147,20 @@ def read_records(folder: Path) -> Iterator[tuple[Path, TrialRecord]]:
         yield path.parent, read_record(path.parent)
 
 
-def read_series(folder: Path) -> pd.DataFrame:
-    """Read the per-step series of a trial; empty frame with the right columns when it has none."""
-    return _read_table(folder, "series.parquet", SERIES_COLUMNS)
-
-
 def read_columns(folder: Path, *names: str) -> dict[str, Any]:
     """Read some columns of a trial's series as arrays, shape (steps,) each; empty when it has none.
 
     Raises:
         StoredDataError: the file is damaged.
     """
-    path = folder / "series.parquet"
+    path = folder / SERIES.name
     if not path.exists():
         return {name: np.empty(0) for name in names}
     try:
         table = pq.ParquetFile(path, page_checksum_verification=True).read(columns=list(names))
         return {name: table.column(name).to_numpy() for name in names}
     except DAMAGED_TABLE as error:
-        raise StoredDataError(f"{path} cannot be read ({error}); delete its folder to run that trial again") from error
+        raise StoredDataError(f"{path} cannot be read ({error}); {AGAIN}") from error
 
 
 def read_study(path: Path) -> Study:
@@ -178,18 +171,3 @@ def read_study(path: Path) -> Study:
 def read_design(path: Path) -> Design:
     """Read the design that a run wrote."""
     return read_json(path, Design)
-
-
-def _write_table(folder: Path, name: str, columns: Mapping[str, Any]) -> None:
-    with written_durably(folder / name) as stream:
-        pq.write_table(pa.table(dict(columns)), stream, write_page_checksum=True)
-
-
-def _read_table(folder: Path, name: str, columns: tuple[str, ...]) -> pd.DataFrame:
-    path = folder / name
-    if not path.exists():
-        return pd.DataFrame({column: pd.Series(dtype=float) for column in columns})
-    try:
-        return pq.read_table(path, columns=list(columns), page_checksum_verification=True).to_pandas()
-    except DAMAGED_TABLE as error:
-        raise StoredDataError(f"{path} cannot be read ({error}); delete its folder to run that trial again") from error

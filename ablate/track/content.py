@@ -68,7 +68,7 @@ def describe_trial(record: TrialRecord, series: pd.DataFrame, study: Study, desi
 
     Args:
         record: The trial.
-        series: Its per-step columns (`SERIES_COLUMNS` of the records package), one row per step; may be empty.
+        series: Its per-step columns (`SERIES.columns` of the records package), one row per step; may be empty.
         study: The study it belongs to.
         design: The design of the study, which names the cells.
     """

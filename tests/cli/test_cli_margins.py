@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from ablate.cli.loading import load_study
 from ablate.cli.margins import seeds_of
 from ablate.core.record import Environment, Metric
-from ablate.records.store import SERIES_COLUMNS, read_record, write_record, write_series
+from ablate.records.store import SERIES, read_record, write_record, write_series
 from run_parts import make_record, read_log
 
 Ablate = Callable[..., tuple[int, str, str]]
@@ -29,7 +29,7 @@ def twenty_seeds(spec: Path) -> list[Path]:
         folder = seeded.paths.records / trial.slug
         sign = 1 if trial.block % 2 else -1
         losses = [9.0] * 38 + [0.5 + 0.1 * sign - 0.05, 0.5 + 0.1 * sign + 0.05]  # the last of 20 bins has two steps
-        write_series(folder, {**dict.fromkeys(SERIES_COLUMNS, range(40)), "loss": losses})
+        write_series(folder, {**dict.fromkeys(SERIES.columns, range(40)), "loss": losses})
         record = make_record(trial, study=seeded.study)
         metric = Metric(name="auc", value=0.71 + 0.01 * sign, unit="0 to 1", higher_is_better=True, num_rows=9)
         write_record(folder, replace(record, metric=metric))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ablate.core.errors import StoredDataError
-from ablate.records.store import SERIES_COLUMNS, read_columns, read_series, write_series
+from ablate.records.store import SERIES, read_columns, read_series, write_series
 from ablate.run.progress import SilentProgress
 from ablate.run.runner import run_study
 from fault_parts import call_ablate, write_spec
@@ -35,7 +35,7 @@ def damage(content: bytes, generator: random.Random) -> bytes:
 def test_a_damaged_series_is_never_taken_for_another(tmp_path: Path) -> None:
     """300 random damages: the numbers come back as they were, or not at all."""
     generator = random.Random(SEED)
-    write_series(tmp_path, {name: [generator.random() for _ in range(200)] for name in SERIES_COLUMNS})
+    write_series(tmp_path, {name: [generator.random() for _ in range(200)] for name in SERIES.columns})
     path = tmp_path / "series.parquet"
     good, truth = path.read_bytes(), read_series(tmp_path)
     refused = 0

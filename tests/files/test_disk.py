@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ablate.files.disk import written_durably
-from ablate.records.store import PARITY_COLUMNS, write_json, write_parity
+from ablate.records.store import PARITY, write_json, write_parity
 
 
 @pytest.fixture(params=[0o022, 0o077])
@@ -22,7 +22,7 @@ def umask(request: pytest.FixtureRequest) -> Iterator[int]:
 
 def test_colleagues_may_read_what_the_umask_lets_them_read(umask: int, tmp_path: Path) -> None:
     write_json(tmp_path / "record.json", {"a": 1})
-    write_parity(tmp_path, {key: [0] for key in PARITY_COLUMNS})
+    write_parity(tmp_path, {key: [0] for key in PARITY.columns})
     expected = {0o022: 0o644, 0o077: 0o600}[umask]
     assert {p.name: stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir()} == {
         "record.json": expected,

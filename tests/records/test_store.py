@@ -13,7 +13,7 @@ from ablate.core.errors import StoredDataError
 from ablate.core.evidence import Gpu
 from ablate.core.record import Failure, TrialRecord
 from ablate.core.serialize import to_dict
-from ablate.records.store import SERIES_COLUMNS, inspect_record, read_record, write_json, write_record, write_series
+from ablate.records.store import SERIES, inspect_record, read_record, write_json, write_record, write_series
 from run_parts import make_record, make_run
 
 
@@ -28,7 +28,7 @@ def record(tmp_path: Path) -> TrialRecord:
 
 
 def write_loss(folder: Path, loss: float) -> None:
-    write_series(folder, {**dict.fromkeys(SERIES_COLUMNS, (0, 1)), "loss": [loss, loss]})
+    write_series(folder, {**dict.fromkeys(SERIES.columns, (0, 1)), "loss": [loss, loss]})
 
 
 def edit(path: Path, **times: Any) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ablate.core.record import ParityWindow
-from ablate.records.store import PARITY_COLUMNS
+from ablate.records.store import PARITY
 from ablate.train.parity.checkpoint import Checkpoint
 from ablate.workloads.contract import Predictions
 
@@ -59,7 +59,7 @@ class ParityRuns:
 
     def series(self) -> dict[str, list[Any]]:
         """Columns of `parity.parquet`."""
-        return {name: [getattr(row, name) for row in self.rows] for name in PARITY_COLUMNS}
+        return {name: [getattr(row, name) for row in self.rows] for name in PARITY.columns}
 
     def first_bad(self, run: str) -> Row | None:
         """The first step of a run whose loss is not finite."""
