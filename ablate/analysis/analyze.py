@@ -26,8 +26,7 @@ from ablate.analysis.speed.evidence import find_recompilations, make_verdicts
 from ablate.analysis.speed.precision import fold_over, make_precision, precision_findings
 from ablate.analysis.speed.sensitivity import make_order_ranges, make_sensitivity
 from ablate.analysis.training.judge import make_training
-from ablate.analysis.trials.comparable import Trial, WorkloadTrials, read_trials, select_trials, what_matters
-from ablate.analysis.trials.layout import Layout
+from ablate.analysis.trials.comparable import Layout, Trial, WorkloadTrials, read_trials, select_trials, what_matters
 from ablate.analysis.trials.responses import LogTimes, cache_counts, cache_state, responses_with_data
 from ablate.analysis.words.speed import make_headline
 from ablate.core.cell import Design

@@ -19,7 +19,7 @@ from ablate.files.paths import StudyPaths
 from ablate.run.options import RunOptions
 
 if TYPE_CHECKING:
-    from ablate.analysis.training.margins import Margin, ProposedMargins
+    from ablate.analysis.training.margin_tests import Margin, ProposedMargins
 
 FEWEST_EVER = 2
 
@@ -44,7 +44,7 @@ def margins(
 
     They are a study of their own, `<name>-margins`, with one block per seed; nothing of it goes to MLflow.
     """
-    from ablate.analysis.training.margins import FEWEST_SEEDS, RULE
+    from ablate.analysis.training.margin_tests import FEWEST_SEEDS, RULE
     from ablate.cli.pipeline import open_progress
     from ablate.run.plan.plan import study_records
     from ablate.run.runner import run_study
@@ -86,7 +86,7 @@ def margins(
 
 
 def _print(study: Study, found: Mapping[str, ProposedMargins], num_ended: int) -> None:
-    from ablate.analysis.training.margins import FEWEST_SEEDS, RULE
+    from ablate.analysis.training.margin_tests import FEWEST_SEEDS, RULE
 
     for name, proposed in found.items():
         print_line(f"{name}, final loss (mean over the last of 20 bins): {_describe(proposed.loss)}")
@@ -127,7 +127,7 @@ def propose(seeded: LoadedStudy, fewest_seeds: int) -> dict[str, ProposedMargins
         UserError: too few seeds completed, a loss that is not finite, or seeds that must not be pooled.
     """
     from ablate.analysis.statistics.tost import final_loss
-    from ablate.analysis.training.margins import propose_margins
+    from ablate.analysis.training.margin_tests import propose_margins
     from ablate.analysis.trials.comparable import Trial, mixed_data, mixed_environments, mixed_precision
     from ablate.records.store import read_columns
     from ablate.run.plan.plan import study_records

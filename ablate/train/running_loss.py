@@ -93,10 +93,6 @@ class LossAndMetric:
     def compute(self) -> float:
         return self._loss.compute()
 
-    def validated(self) -> float:
-        """The same mean from the metric."""
-        return self._metric.compute()
-
     def reset(self) -> None:
         self._loss.reset()
         self._metric.reset()

@@ -9,8 +9,7 @@ from ablate.analysis.results.quality import TrialRow
 from ablate.analysis.results.speed import ArmSummary
 from ablate.analysis.speed.effects import make_effect
 from ablate.analysis.speed.evidence import flags
-from ablate.analysis.trials.comparable import Trial, WorkloadTrials
-from ablate.analysis.trials.layout import Layout
+from ablate.analysis.trials.comparable import Layout, Trial, WorkloadTrials
 from ablate.analysis.trials.responses import LogTimes, seconds_of
 from ablate.core.cell import DesignedCell
 from ablate.core.contrast import Contrast

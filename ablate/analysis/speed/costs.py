@@ -6,8 +6,7 @@ from statistics import median
 
 from ablate.analysis.results.effects import CACHE_OF, RESPONSES, Cache, Response
 from ablate.analysis.results.speed import BreakEven, LedgerBar
-from ablate.analysis.trials.comparable import WorkloadTrials
-from ablate.analysis.trials.layout import Layout
+from ablate.analysis.trials.comparable import Layout, WorkloadTrials
 from ablate.analysis.trials.responses import LogTimes
 from ablate.core.record import Times
 

@@ -10,8 +10,7 @@ from ablate.analysis.results.effects import Effect, Identity
 from ablate.analysis.results.speed import EvidenceVerdict
 from ablate.analysis.statistics.engine import LEVEL, SEQUENTIAL_LEVEL, contrast_values, weight_matrix
 from ablate.analysis.statistics.inference import estimate, holm
-from ablate.analysis.trials.comparable import WorkloadTrials
-from ablate.analysis.trials.layout import Layout
+from ablate.analysis.trials.comparable import Layout, WorkloadTrials
 from ablate.analysis.trials.responses import LogTimes
 from ablate.core.contrast import Contrast, ContrastKind
 from ablate.core.study import Study

@@ -9,8 +9,7 @@ from ablate.analysis.results.speed import (
     Recompilation,
     WhyNotMeasured,
 )
-from ablate.analysis.trials.comparable import Trial, WorkloadTrials
-from ablate.analysis.trials.layout import Layout
+from ablate.analysis.trials.comparable import Layout, Trial, WorkloadTrials
 from ablate.core.cell import Design
 from ablate.core.evidence import CompileEvent, LimitHit, counter_of
 from ablate.core.optimization import Expectation

@@ -8,8 +8,7 @@ import numpy as np
 from ablate.analysis.results.effects import BlocksNeeded, Effect, FoldOver, Precision, Response
 from ablate.analysis.results.quality import Finding
 from ablate.analysis.statistics.engine import LEVEL, SEQUENTIAL_LEVEL
-from ablate.analysis.statistics.inference import FEWEST_BLOCKS, Estimate
-from ablate.analysis.statistics.power import TARGETS, blocks_for_width
+from ablate.analysis.statistics.inference import FEWEST_BLOCKS, TARGETS, Estimate, blocks_for_width
 from ablate.core.study import Study
 from ablate.core.units import grouped
 

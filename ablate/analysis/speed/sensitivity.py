@@ -17,8 +17,7 @@ from ablate.analysis.results.effects import OrderRange, Response, Sensitivity
 from ablate.analysis.speed.effects import block_values
 from ablate.analysis.statistics import engine
 from ablate.analysis.statistics.inference import as_speedups, half_width
-from ablate.analysis.trials.comparable import WorkloadTrials
-from ablate.analysis.trials.layout import Layout
+from ablate.analysis.trials.comparable import Layout, WorkloadTrials
 from ablate.analysis.trials.responses import LogTimes
 from ablate.core.contrast import Contrast
 from ablate.core.record import Times

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ablate.analysis.quality.residuals import take_out_means
-from ablate.analysis.statistics.power import (
+from ablate.analysis.statistics.inference import (
     TARGETS,
     blocks_for_width,
     blocks_to_detect,
-    half_width,
+    expected_half_width,
     smallest_detectable,
 )
 from ablate.analysis.trials.comparable import Trial, select_trials
@@ -132,8 +132,8 @@ def _need(
         kind=kind,
         subjects=subjects,
         variance=variance,
-        half_width=half_width(sd, blocks),
-        half_width_simultaneous=half_width(sd, blocks, family=family),
+        half_width=expected_half_width(sd, blocks),
+        half_width_simultaneous=expected_half_width(sd, blocks, family=family),
         detectable=smallest_detectable(sd, blocks),
         detectable_simultaneous=smallest_detectable(sd, blocks, family=family),
         blocks={f"{t:g}": blocks_to_detect(sd, t) for t in TARGETS},

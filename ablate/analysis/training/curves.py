@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from ablate.analysis.results.training import Curve, CurveDistance
 from ablate.analysis.statistics.engine import finite
 from ablate.analysis.statistics.envelope import relative_deviation
-from ablate.analysis.trials.comparable import WorkloadTrials
-from ablate.analysis.trials.layout import Layout
+from ablate.analysis.trials.comparable import Layout, WorkloadTrials
 from ablate.records.store import read_columns
 
 NUM_BINS = 200

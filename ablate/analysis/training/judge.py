@@ -13,8 +13,7 @@ from ablate.analysis.training.margin_tests import Subject, margin_rows, optimiza
 from ablate.analysis.training.predictions import parity_agreement, timed_agreement
 from ablate.analysis.training.verdicts import judge_training
 from ablate.analysis.training.windows import compare_windows, full_and_without
-from ablate.analysis.trials.comparable import WorkloadTrials
-from ablate.analysis.trials.layout import Layout
+from ablate.analysis.trials.comparable import Layout, WorkloadTrials
 from ablate.analysis.trials.parity import ParityBlock, group_parity
 from ablate.analysis.words.training import NO_MARGIN
 from ablate.core.cell import Design, DesignedCell

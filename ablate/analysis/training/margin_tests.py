@@ -1,11 +1,7 @@
-"""Losses and metrics of timed trials -> tier 2: paired over blocks, against the margin that the spec stated.
+"""Timed trials, and margins proposed from eager seeds -> tier 2: paired over blocks, against the stated margin."""
 
-Legend: B blocks, N bins of steps, T steps. The dropout masks of timed trials are not aligned, which is noise here.
-"""
-
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
@@ -21,11 +17,72 @@ from ablate.analysis.statistics.tost import (
     verdict,
 )
 from ablate.analysis.trials.comparable import WorkloadTrials, mixed_precision
-from ablate.core.record import TrialRecord
+from ablate.core.errors import UserError
 from ablate.core.study import Study
 from ablate.design.fraction import FEWEST_ACTING
 from ablate.design.game import half_fraction, subsets_of
 from ablate.design.lattice import Lattice
+
+FEWEST_SEEDS = 20
+STRICT_SD, CEILING_SD = 0.5, 0.954
+RULE = f"strict = {STRICT_SD} sd, ceiling = {CEILING_SD} sd of eager over seeds"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Margin:
+    """What eager differs by from seed to seed, and the margins that follow, all in units of the loss or metric.
+
+    Attributes:
+        strict: Half a standard deviation: the margin to write into the spec.
+        ceiling: 0.954 standard deviations: a larger margin would call differences of a whole seed equal.
+    """
+
+    num_seeds: int
+    mean: float
+    sd: float
+    strict: float
+    ceiling: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProposedMargins:
+    """Margins of one workload; `metric` is None where the trials were not validated."""
+
+    loss: Margin
+    metric: Margin | None = None
+
+
+def propose_margins(
+    final_losses: Sequence[float], metrics: Sequence[float] = (), *, fewest_seeds: int = FEWEST_SEEDS
+) -> ProposedMargins:
+    """Propose the margins of a workload from eager trials that differ in the seed only.
+
+    Args:
+        final_losses: `tost.final_loss` of each seed.
+        metrics: Validation metric of each seed; empty where there is none.
+        fewest_seeds: The specification asks for 20; a standard deviation of fewer is too uncertain to fix a margin.
+
+    Raises:
+        UserError: too few seeds, or a loss that is not finite.
+    """
+    return ProposedMargins(
+        loss=_margin("final losses", final_losses, fewest_seeds),
+        metric=_margin("validation metrics", metrics, fewest_seeds) if metrics else None,
+    )
+
+
+def _margin(what: str, values: Sequence[float], fewest_seeds: int) -> Margin:
+    if len(values) < max(fewest_seeds, 2):
+        raise UserError(
+            f"margins need {max(fewest_seeds, 2)} eager seeds, there are {len(values)} {what}; train more seeds"
+        )
+    if not np.all(np.isfinite(values)):
+        raise UserError(f"some of the {what} are not finite, so no margin can be proposed; mend the training first")
+    sd = float(np.std(values, ddof=1))
+    return Margin(
+        num_seeds=len(values), mean=float(np.mean(values)), sd=sd, strict=STRICT_SD * sd, ceiling=CEILING_SD * sd
+    )
+
 
 Losses = Mapping[tuple[int, str], Array]
 Weights = Mapping[str, float]
@@ -137,7 +194,7 @@ def _metric_row(trials: WorkloadTrials, subject: Subject, blocks: list[int], mar
 
 
 def _blank(trials: WorkloadTrials, subject: Subject, blocks: list[int], margin: float | None, kind: str) -> MarginRow:
-    records = [trials.usable[block, key].record for block in blocks for key in subject.weights]
+    stated = [trials.usable[block, key].record.margins.get(kind) for block in blocks for key in subject.weights]
     return MarginRow(
         side=subject.side,
         subject=subject.name,
@@ -145,14 +202,9 @@ def _blank(trials: WorkloadTrials, subject: Subject, blocks: list[int], margin: 
         verdict="inconclusive",
         difference=None,
         margin=margin,
-        stated="never" if margin is None else _stated(records, kind, margin),
+        stated="never" if margin is None else "before the trials" if set(stated) == {margin} else "post hoc",
         num_blocks=len(blocks),
     )
-
-
-def _stated(records: list[TrialRecord], kind: str, margin: float) -> Literal["before the trials", "post hoc"]:
-    """Whether every trial ran under this margin."""
-    return "before the trials" if all(r.margins.get(kind) == margin for r in records) else "post hoc"
 
 
 def _judged(row: MarginRow, values_B: Array, test: Callable[[], MarginTest], place: int | None = None) -> MarginRow:

@@ -1,4 +1,6 @@
-"""Records of a study -> per workload, the trials that may be compared, and why every other one may not."""
+"""Records, lattice and contrasts of a study -> per workload, the trials that may be compared, and why not others."""
+
+from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,11 +9,58 @@ from pathlib import Path
 from typing import Any
 
 from ablate.analysis.results.quality import Finding
-from ablate.core.cell import Design, PlannedTrial
+from ablate.core.cell import Design, DesignedCell, PlannedTrial
+from ablate.core.contrast import Contrast, Refusal
 from ablate.core.record import Environment, Failure, TrialRecord
 from ablate.core.study import Study
 from ablate.core.units import grouped
+from ablate.design.contrasts import make_contrasts, order_contrasts
+from ablate.design.lattice import Lattice
 from ablate.records.store import inspect_record
+
+Arms = Mapping[str, tuple[DesignedCell, tuple[str, ...]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """What a design asks of every workload.
+
+    Attributes:
+        orders: What each optimization adds in every place of every order.
+        arms: Effective keys that have an arm name -> the cell that is measured, and all arm names of the key.
+    """
+
+    study: Study
+    design: Design
+    lattice: Lattice
+    contrasts: tuple[Contrast, ...]
+    refusals: tuple[Refusal, ...]
+    orders: Mapping[str, tuple[Contrast, ...]]
+    arms: Arms
+
+    @classmethod
+    def of(cls, study: Study, design: Design) -> Layout:
+        contrasts, refusals = make_contrasts(study, design)
+        return cls(
+            study=study,
+            design=design,
+            lattice=Lattice.of(study, design),
+            contrasts=tuple(contrasts),
+            refusals=tuple(refusals),
+            orders=order_contrasts(study, design),
+            arms=_named_keys(design),
+        )
+
+    def key_of(self, arm: str) -> str | None:
+        """Effective key of an arm; None when the design has none of that name."""
+        return next((key for key, (_, names) in self.arms.items() if arm in names), None)
+
+
+def _named_keys(design: Design) -> Arms:
+    cells = grouped((cell.effective_key, cell) for cell in design.cells)
+    names = {key: tuple(dict.fromkeys(arm for cell in same for arm in cell.arms)) for key, same in cells.items()}
+    return {key: (cells[key][0], arms) for key, arms in names.items() if arms}
+
 
 MATTERS = (
     "code",

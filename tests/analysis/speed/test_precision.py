@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ablate.analysis.speed.precision import narrow_enough, widest
-from ablate.analysis.statistics.power import blocks_for_width
+from ablate.analysis.statistics.inference import blocks_for_width
 from ablate.core.study import Sequential
 from builders import make_factors, make_study
 from simulated import analyzed_in_memory

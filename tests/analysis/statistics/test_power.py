@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from ablate.analysis.statistics.power import (
+from ablate.analysis.statistics.inference import (
     blocks_for_width,
     blocks_to_detect,
-    half_width,
+    expected_half_width,
     power_of,
     smallest_detectable,
 )
@@ -28,7 +28,7 @@ def test_power_by_hand_and_by_simulation() -> None:
     assert power_of(effect, sd, 5) == pytest.approx(simulated, abs=0.005)
     assert power_of(0.0, sd, 5) == pytest.approx(0.05, abs=0.001)
     assert power_of(0.5, 1e-3, 5) == pytest.approx(1.0)
-    assert half_width(0.01, 5) == pytest.approx(math.expm1(2.776445 * 0.01 / math.sqrt(5)), rel=1e-6)
+    assert expected_half_width(0.01, 5) == pytest.approx(math.expm1(2.776445 * 0.01 / math.sqrt(5)), rel=1e-6)
 
 
 def test_blocks_and_detectable_effects_fit_together() -> None:
@@ -39,5 +39,5 @@ def test_blocks_and_detectable_effects_fit_together() -> None:
     assert smallest_detectable(sd, needed) <= 0.02 < smallest_detectable(sd, needed - 1)
     narrow = blocks_for_width(sd, 0.02, family=5)
     assert narrow is not None
-    assert half_width(sd, narrow, family=5) <= 0.02 < half_width(sd, narrow - 1, family=5)
+    assert expected_half_width(sd, narrow, family=5) <= 0.02 < expected_half_width(sd, narrow - 1, family=5)
     assert blocks_for_width(10.0, 0.001) is None

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from ablate.analysis.training.margins import propose_margins
+from ablate.analysis.training.margin_tests import propose_margins
 from ablate.core.errors import UserError
 
 
