@@ -7,19 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ablate.analysis.statistics.engine import (
-    SEQUENTIAL_LEVEL,
-    Array,
-    block_t,
-    contrast_values,
-    epoch_summary,
-    holm,
-    stopping_blocks,
-)
+from ablate.analysis.statistics.engine import SEQUENTIAL_LEVEL, Array, block_t, contrast_values, epoch_summary, holm
 from ablate.core.study import LOOKS
 from benchmarks.validity import constants as c
 from benchmarks.validity.lattice import Lattice, make_lattice
 from benchmarks.validity.simulate import simulate
+from benchmarks.validity.stopping import stopping_blocks
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from statsmodels.stats.multitest import multipletests
 
 from ablate.analysis.statistics import engine
 from ablate.core.study import LOOKS
+from benchmarks.validity import stopping
 
 T_975_2, T_975_4 = 4.302653, 2.776445
 
@@ -59,19 +60,19 @@ def test_a_study_stops_at_the_first_narrow_look() -> None:
     generator = np.random.default_rng(0)
     values = generator.normal(0.0, 1.0, (1, 2, 40))
     widths = {
-        look: float(engine.simultaneous_half(values[..., :look], level=engine.SEQUENTIAL_LEVEL)[0]) for look in LOOKS
+        look: float(stopping.simultaneous_half(values[..., :look], level=engine.SEQUENTIAL_LEVEL)[0]) for look in LOOKS
     }
     for look in LOOKS[:-1]:
         first = next(other for other in LOOKS if widths[other] <= widths[look])
-        assert engine.stopping_blocks(values, widths[look], looks=LOOKS).tolist() == [first]
-    assert engine.stopping_blocks(values, 0.0, looks=LOOKS).tolist() == [40]
-    assert engine.stopping_blocks(values, 1e9, looks=LOOKS).tolist() == [5]
+        assert stopping.stopping_blocks(values, widths[look], looks=LOOKS).tolist() == [first]
+    assert stopping.stopping_blocks(values, 0.0, looks=LOOKS).tolist() == [40]
+    assert stopping.stopping_blocks(values, 1e9, looks=LOOKS).tolist() == [5]
 
 
 def test_the_widest_of_a_family_decides() -> None:
     narrow, wide = np.array([0.0, 1.0, 0.0, 1.0, 0.5]), np.array([0.0, 2.0, 0.0, 2.0, 1.0])
     both = np.stack([narrow, wide])[None]
-    assert engine.simultaneous_half(both)[0] == pytest.approx(engine.block_t(wide, family=2).half)
+    assert stopping.simultaneous_half(both)[0] == pytest.approx(engine.block_t(wide, family=2).half)
 
 
 def test_satterthwaite_with_equal_variances_by_hand() -> None:
