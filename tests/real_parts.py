@@ -1,9 +1,10 @@
-"""A tiny look-alike, its graph and a short study on it, made once per test session for tests that train for real."""
+"""Short studies for tests that train for real: on a tiny look-alike, made once per test session, and on noise."""
 
 from __future__ import annotations
 
 from dataclasses import fields, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,14 +12,18 @@ import torch
 from ablate.core.recipe import Recipe
 from ablate.core.serialize import to_dict
 from ablate.core.study import LoaderOptions, Study, Timing, Training, WorkloadChoice
-from ablate.plugins.registry import make_catalog
+from ablate.plugins.registry import load_file, make_catalog
 from ablate.train.optimizer import Stepper, make_optimizer, make_stepper
+from ablate.train.session import Session, open_session
 from ablate.workloads.relational.data.graph import Graph, load_graph
 from ablate.workloads.relational.options import RelationalOptions
 from builders import make_study
 
 TINY = RelationalOptions(dataset="look-alike", scale="tiny", channels=8, num_neighbors=(4, 2), encoder_layers=1)
 WORKLOADS = ("hm/user-churn", "hm/item-sales", "hm/user-item-purchase")
+OUTSIDE = Path(__file__).parent / "workloads" / "outside.py"
+LINE = "my/line"
+CPU = torch.device("cpu")
 
 
 @cache
@@ -51,6 +56,18 @@ def tiny_study(
         timing=Timing(epochs=epochs, steps_per_epoch=steps, horizon_epochs=10),
         training=Training(**training),  # type: ignore[arg-type]
     )
+
+
+def line_study(**changes: Any) -> Study:
+    """A study of the outside workload: 2 epochs of 4 steps, in milliseconds."""
+    choice = WorkloadChoice(info=load_file(OUTSIDE).INFO, options={"width": 4}, path=str(OUTSIDE), digest="0" * 64)
+    timing = Timing(epochs=2, steps_per_epoch=4, horizon_epochs=10)
+    return replace(make_study(workloads=(choice,), timing=timing, training=Training(batch_size=8)), **changes)
+
+
+def open_line(recipe: Recipe | None = None, **changes: Any) -> Session:
+    """A session of that study on the CPU."""
+    return open_session(line_study(**changes), LINE, recipe or Recipe(), seed=0, device=CPU)
 
 
 def metric_of(workload: Any) -> float:

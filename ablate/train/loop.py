@@ -17,11 +17,14 @@ from ablate.workloads.contract import Forward
 
 
 class TrainingModule(lightning.LightningModule):
-    """Trains the inner module of a workload.
+    """Trains the inner module of a workload, which is kept out of the module tree.
+
+    Lightning moves what is in the tree to the host when a training ends: the weights would leave their device and the
+    addresses that compiled code knows.
 
     Args:
         parts: Model, loss and copies of a batch; metric and copy policies.
-        forward: The inner module, compiled or not; kept out of the module tree so that weights keep their names.
+        forward: The inner module, compiled or not.
         stepper: Optimizer, schedule and step.
         num_steps: Steps of the whole trial.
         note: Called with (step, function, batch) after `forward` with its backward pass, and after `optimizer_step`.
@@ -32,7 +35,6 @@ class TrainingModule(lightning.LightningModule):
     ) -> None:
         super().__init__()
         self.automatic_optimization = False
-        self.model = parts.workload.model
         self._parts, self._stepper, self._note = parts, stepper, note
         self._forward = (forward,)
         self.num_steps = num_steps

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,30 +10,15 @@ import torch
 from ablate.core.errors import UserError
 from ablate.core.recipe import TORCH_SETTINGS, Recipe
 from ablate.core.request import TrialRequest
-from ablate.core.study import Equivalence, Factor, LoaderOptions, Study, Timing, Training, WorkloadChoice
+from ablate.core.study import Equivalence, Factor, LoaderOptions, Study
 from ablate.design.cells import make_design
 from ablate.optimizations.beyond import deterministic
-from ablate.plugins.registry import load_file
 from ablate.records.store import read_record, read_series, write_json
 from ablate.train.observe.environment import describe_precision
 from ablate.train.probe import try_hazards
-from ablate.train.session import apply_settings, open_session
+from ablate.train.session import apply_settings
 from ablate.train.trial import execute_trial
-from builders import make_study
-
-OUTSIDE = Path(__file__).parents[1] / "workloads" / "outside.py"
-LINE = "my/line"
-CPU = torch.device("cpu")
-
-
-def line_study(**changes) -> Study:
-    choice = WorkloadChoice(info=load_file(OUTSIDE).INFO, options={"width": 4}, path=str(OUTSIDE), digest="0" * 64)
-    timing = Timing(epochs=2, steps_per_epoch=4, horizon_epochs=10)
-    return replace(make_study(workloads=(choice,), timing=timing, training=Training(batch_size=8)), **changes)
-
-
-def open_line(recipe: Recipe | None = None, **changes):
-    return open_session(line_study(**changes), LINE, recipe or Recipe(), seed=0, device=CPU)
+from real_parts import LINE, line_study, open_line
 
 
 def losses_of(recipe: Recipe, **changes) -> list[float]:
