@@ -58,10 +58,15 @@ def take_checkpoint(model: torch.nn.Module, optimizer: torch.optim.Optimizer, st
     return Checkpoint(step=step, weights=weights, state=state)
 
 
-def restore_checkpoint(checkpoint: Checkpoint, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+def restore_checkpoint(
+    checkpoint: Checkpoint, model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, compiled: bool = False
+) -> None:
     """Copy a checkpoint into a module and its optimizer, in place.
 
     Optimizer state that the checkpoint does not have is zeroed: that is what Adam and momentum start from.
+
+    Args:
+        compiled: Whether the optimizer's step is compiled.
 
     Raises:
         StoredDataError: it is a checkpoint of another model.
@@ -73,11 +78,25 @@ def restore_checkpoint(checkpoint: Checkpoint, model: torch.nn.Module, optimizer
             f"the checkpoint before step {checkpoint.step} belongs to another model (it differs in "
             f"{differing[0][0]}); train its eager reference again"
         )
+    if compiled:
+        make_capturable(optimizer)
     with torch.no_grad():
         for name, value in present.items():
             value.copy_(checkpoint.weights[name])
         for name, parameter in model.named_parameters():
             _restore_state(optimizer, parameter, _entries(checkpoint.state, name))
+
+
+def make_capturable(optimizer: torch.optim.Optimizer) -> None:
+    """Mark an optimizer on a GPU as `capturable` while it has no state, as dynamo does when it compiles the step.
+
+    Dynamo leaves alone what has state already. So a step that is compiled after a restart would be another one than one
+    that is compiled before the first step, with counters on the host that it has to move.
+    """
+    for group in optimizer.param_groups:
+        is_new = not any(parameter in optimizer.state for parameter in group["params"])
+        if "capturable" in group and is_new and all(parameter.is_cuda for parameter in group["params"]):
+            group["capturable"] = True
 
 
 def nudge_weights(model: torch.nn.Module, generator: torch.Generator) -> None:
@@ -153,10 +172,14 @@ def _restore_state(
             state[name] = _place_state(optimizer, parameter, value)
 
 
+def is_host_state(optimizer: torch.optim.Optimizer, value: Tensor) -> bool:
+    """Whether the optimizer would keep a state on the host: a counter, unless it is capturable or fused."""
+    return value.dim() == 0 and not any(g.get("capturable") or g.get("fused") for g in optimizer.param_groups)
+
+
 def _place_state(optimizer: torch.optim.Optimizer, parameter: torch.nn.Parameter, value: Tensor) -> Tensor:
-    """A copy where the optimizer would make it: counters stay on the host unless it is capturable or fused."""
-    on_host = value.dim() == 0 and not any(g.get("capturable") or g.get("fused") for g in optimizer.param_groups)
-    return value.clone() if on_host else value.to(parameter.device, copy=True)
+    """A copy where the optimizer would make it."""
+    return value.clone() if is_host_state(optimizer, value) else value.to(parameter.device, copy=True)
 
 
 def _entries(state: Mapping[str, Tensor], parameter: str) -> dict[str, Tensor]:

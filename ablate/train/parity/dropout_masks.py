@@ -16,7 +16,8 @@ class MaskRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     Eager dropout draws with `bernoulli_` on a CPU and with `native_dropout` elsewhere and in compiled code; the
     checksum looks only at which elements are kept, so the same mask has the same checksum in all of them. Inductor's
-    own generator (without `fallback_random`) and replayed CUDA Graphs draw where nothing can see it.
+    own generator (without `fallback_random`) and replayed CUDA Graphs draw where nothing can see it. Neither is a mask
+    looked at while a CUDA Graph is captured: nothing is drawn then, and copying it to the host would end the capture.
     """
 
     def __init__(self) -> None:
@@ -31,10 +32,15 @@ class MaskRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         place = DRAWING.get(func.overloadpacket)
-        if place is not None:
+        if place is not None and not is_capturing():
             mask = result[place] if isinstance(result, (tuple, list)) else result
             self.checksums.append(checksum_tensors([mask != 0]))
         return result
+
+
+def is_capturing() -> bool:
+    """Whether what the current stream of a GPU is given is being recorded into a CUDA Graph, not run."""
+    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
 
 
 def checksum_tensors(tensors: Iterable[Tensor]) -> int:

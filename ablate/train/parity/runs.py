@@ -131,7 +131,8 @@ class _Trainer:
 
     def restart(self, checkpoint: Checkpoint) -> None:
         """Put weights, optimizer state and schedule where eager was."""
-        restore_checkpoint(checkpoint, self.model, self._session.stepper.optimizer)
+        compiled = self._session.recipe.step_compile is not None
+        restore_checkpoint(checkpoint, self.model, self._session.stepper.optimizer, compiled=compiled)
         self._session.stepper.restart(checkpoint.step)
 
     def nudge(self, start: int, number: int) -> None:

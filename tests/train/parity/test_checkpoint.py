@@ -6,10 +6,14 @@ import re
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ablate.core.errors import StoredDataError
+from ablate.train.parity import checkpoint
 from ablate.train.parity.checkpoint import (
     checkpoint_path,
+    is_host_state,
+    make_capturable,
     nudge_weights,
     read_checkpoint,
     restore_checkpoint,
@@ -53,6 +57,33 @@ def test_a_file_gives_back_what_was_taken_and_holds_only_tensors(tmp_path):
     for part in ("weights", "state"):
         assert all(torch.equal(value, getattr(read, part)[name]) for name, value in getattr(taken, part).items())
     assert all(isinstance(value, torch.Tensor) for value in torch.load(path, weights_only=True).values())
+
+
+def test_a_compiled_step_on_a_gpu_keeps_its_counters_there():
+    """On a tensor that torch pretends to have on a GPU."""
+    with FakeTensorMode():
+        optimizer = torch.optim.Adam([torch.nn.Parameter(torch.empty(3, device="cuda"))], lr=0.1)
+    counter, moment = torch.tensor(2.0), torch.zeros(3)
+    assert is_host_state(optimizer, counter) and not is_host_state(optimizer, moment)  # a step that is not compiled
+    make_capturable(optimizer)
+    assert optimizer.param_groups[0]["capturable"] and not is_host_state(optimizer, counter)
+
+
+def test_a_restart_tells_whether_the_step_is_compiled(monkeypatch):
+    told = []
+    monkeypatch.setattr(checkpoint, "make_capturable", told.append)
+    model, optimizer = make()
+    for compiled in (False, True):
+        restore_checkpoint(take_checkpoint(model, optimizer, step=0), model, optimizer, compiled=compiled)
+    assert told == [optimizer]
+
+
+def test_an_optimizer_that_has_state_or_lives_on_a_cpu_stays_as_it_is():
+    _, started = make(steps=1)
+    _, fresh = make()
+    for optimizer in (started, fresh, torch.optim.SGD(make()[0].parameters(), lr=0.1)):
+        make_capturable(optimizer)
+        assert not optimizer.param_groups[0].get("capturable", False)
 
 
 def test_a_checkpoint_is_copied_into_the_tensors_that_are_there():

@@ -41,6 +41,28 @@ def test_what_draws_no_mask_leaves_none(call):
     assert drawn(call) == []
 
 
+def test_no_mask_is_looked_at_while_a_cuda_graph_is_captured(monkeypatch):
+    """A copy to the host would end the capture; `cpu` stands for it."""
+    flags = iter([True, False])
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: next(flags))
+    ones = torch.ones(4, 5)
+    assert drawn(lambda: torch.native_dropout(ones, 0.5, True)) == []
+    assert len(drawn(lambda: torch.native_dropout(ones, 0.5, True))) == 1
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_capture_goes_on_under_the_recorder():
+    ones, graph = torch.ones(4, 5, device="cuda"), torch.cuda.CUDAGraph()
+    torch.native_dropout(ones, 0.5, True)
+    with MaskRecorder() as recorder, torch.cuda.graph(graph):
+        torch.native_dropout(ones, 0.5, True)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert recorder.checksums == []
+
+
 def test_several_masks_join_in_order():
     assert join_checksums([]) == 0
     assert join_checksums([1, 2]) != join_checksums([2, 1]) != 0
