@@ -4,7 +4,8 @@ It reads and writes them with the standard library alone, since importing `ablat
 
 `FAKE_BEHAVIOR` is JSON, behavior by arm (`parity-<arm>` for its parity trial): `fail`, `crash`, `sigkill`, `hang`,
 `non-finite`, `stubborn`, `exit`, `catch` (gets a SIGTERM, catches it and exits with code 0), `fail-late` (hangs, and
-records a failure at SIGTERM), `unaligned` (parity: other dropout masks than eager's);
+records a failure at SIGTERM), `sigkill-later`, `hang-later` (when the training is over), `unaligned` (parity: other
+dropout masks than eager's);
 `FAKE_SLEEP_S` is the length of a training; each start and end is a line of `FAKE_LOG`; with `FAKE_LOSS` a trial writes
 its series too, with this loss, a tenth more per seed, in every step, and a metric of a thousandth per seed.
 """
@@ -19,9 +20,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+from ablate.core.evidence import FailedStage
 from ablate.core.record import Failure, Metric, Parity, ParityWindow, Times, TrialRecord
-from ablate.core.request import TrialRequest
-from ablate.core.serialize import from_dict
+from ablate.core.request import TRAINED_NAME, TrialRequest
+from ablate.core.serialize import from_dict, to_dict
 from ablate.core.study import Study
 from ablate.files.disk import file_digest
 
@@ -51,6 +53,11 @@ def train(request: TrialRequest) -> None:
         use_checkpoints(request)
     if "FAKE_LOSS" in os.environ:
         write_loss(request)
+    if behavior.endswith("-later"):
+        audited = FailedStage(stage="audit", reason="")
+        record = replace(make_record(request, started, behavior), failed_after=(audited,))
+        Path(request.record_folder, TRAINED_NAME).write_text(json.dumps(to_dict(record)))
+        misbehave(behavior.removesuffix("-later"))
     Path(request.record_folder, "environment.json").write_text(json.dumps(dict(os.environ)))
     write_record(request, started, behavior)
     log("end", request.trial.key)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ablate.analysis.quality.later_stages import stage_findings
 from ablate.analysis.quality.machine import machine_findings
 from ablate.analysis.quality.residuals import (
     make_stability,
@@ -146,7 +147,7 @@ def _analyze_quality(layout: Layout, trials: WorkloadTrials, steady: LogTimes, s
     residuals = None if trials.not_comparable else take_out_means(trials, steady)
     order = None if residuals is None else run_order(residuals)
     findings = [*trials.findings, *precision_findings(speed.precision), *stability_findings(stability)]
-    findings += machine_findings(trials)
+    findings += stage_findings(trials) + machine_findings(trials)
     if residuals is not None and order is not None:
         findings += residual_findings(trials, residuals, order)
     return Quality(

@@ -204,6 +204,8 @@ def show(
     print_line(f"{identity.key}: {record.status}, attempt {identity.attempt}")
     if record.failure is not None:
         print_line(f"reason: {record.failure.reason}")
+    for failed in record.failed_after:
+        print_line(str(failed))
     for name, value in _facts(record):
         print_line(f"  {name:24} {value}")
     print_line(f"record: {folder / 'record.json'}")

@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Literal
+
+LaterStage = Literal["machine", "evidence", "prediction", "counters", "audit", "profile"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +123,25 @@ class Evidence:
     sync_sources: Mapping[str, int] = field(default_factory=dict)
     eager_sync_sources: Mapping[str, int] = field(default_factory=dict)
     stages: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailedStage:
+    """A stage after the training that failed: what it would have added is missing, what the training measured counts.
+
+    Attributes:
+        stage: `machine`: its second snapshot. `evidence`: what the compiler did. `prediction`: metric and predictions.
+            `counters`: those that optimizations bring. `audit`: syncs. `profile`: seconds by stage.
+        reason: One sentence.
+        traceback: The traceback, or the last output of a process that ended meanwhile.
+    """
+
+    stage: LaterStage
+    reason: str
+    traceback: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.stage} failed after the training: {self.reason}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ Format history (`format` in the JSON):
 1  first version.
 2  `identity.purpose`, `parity`, `margins`: parity trials, and the margins that were stated when a trial ran.
 3  `files` and `digest`, checked on reading; the steady, startup and horizon time are worked out from the epochs.
+4  `failed_after`, `times.step_clock`, `peak_reserved_memory_gib`; on a GPU `step_s` is of the device.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from statistics import median
 from typing import Any, Literal
 
 from ablate.core.cell import PlannedTrial, Purpose
-from ablate.core.evidence import Evidence, Machine
+from ablate.core.evidence import Evidence, FailedStage, Machine
 from ablate.core.recipe import Recipe
 from ablate.core.serialize import to_dict
 from ablate.core.study import Study
 
-FORMAT = 3
+FORMAT = 4
 Status = Literal["completed", "failed", "timed-out", "killed", "non-finite"]
 CacheState = Literal["cold", "warm", "shared", "not-compiled"]
 
@@ -64,8 +65,9 @@ class Times:
         steady_epochs: The epochs after the first in which nothing compiled; without one there is no steady state.
         horizon_epochs: The horizon of the study.
         compile_s: Time inside the compiler.
-        loader_wait_s: Time spent waiting for batches, per epoch.
+        loader_wait_s: Time spent waiting for batches, per epoch; a GPU works meanwhile, so there it is an upper bound.
         first_step_s: The first step.
+        step_clock: What the times of steps are read from: `host` clock, or events of the `device`.
     """
 
     epoch_s: tuple[float, ...]
@@ -74,6 +76,7 @@ class Times:
     compile_s: float
     loader_wait_s: tuple[float, ...]
     first_step_s: float
+    step_clock: Literal["host", "device"] = "host"
 
     def __post_init__(self) -> None:
         if not set(self.steady_epochs) <= set(range(len(self.epoch_s))):
@@ -186,12 +189,14 @@ class Environment:
 @dataclass(frozen=True, kw_only=True)
 class TrialRecord:
     """Everything known about one trial. Series (per step) lie beside it in `series.parquet`:
-    columns `step`, `epoch`, `loss`, `lr`, `step_s`, `loader_wait_s`. `emulations` labels the optimizations whose level
-    restores an older behavior; `precision` holds the settings that decide how numbers are rounded, e.g.
-    `weights: float32`, `float32_matmul_precision: highest`, `autocast: off`: trials that differ there are not compared
-    in their losses; `margins` are those that the spec stated when the trial ran (`loss`, `metric`; absent
-    when it stated none); `files` are the digests of the tables beside the record, and `digest` is that of all other
-    values (both are made by whoever writes the record).
+    columns `step`, `epoch`, `loss`, `lr`, `step_s`, `loader_wait_s`, on a GPU `host_step_s` too. `emulations` labels
+    the optimizations whose level restores an older behavior; `precision` holds the settings that decide how numbers are
+    rounded, e.g. `weights: float32`, `float32_matmul_precision: highest`, `autocast: off`: trials that differ there are
+    not compared in their losses; `margins` are those that the spec stated when the trial ran (`loss`, `metric`; absent
+    when it stated none); `failed_after` are stages after the training that failed: the training itself is `completed`,
+    what they would have added is missing; peak memory of a device is what tensors took, reserved is what torch's
+    allocator held, graph pools included; `files` are the digests of the tables beside the record, and `digest` is that
+    of all other values (both are made by whoever writes the record).
     """
 
     format: int = FORMAT
@@ -210,11 +215,13 @@ class TrialRecord:
     metric: Metric | None = None
     peak_memory_gib: float | None = None
     peak_device_memory_gib: float | None = None
+    peak_reserved_memory_gib: float | None = None
     final_loss: float | None = None
     evidence: Evidence = field(default_factory=Evidence)
     precision: Mapping[str, str] = field(default_factory=dict)
     parity: Parity | None = None
     margins: Mapping[str, float] = field(default_factory=dict)
+    failed_after: tuple[FailedStage, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     digest: str = ""
 

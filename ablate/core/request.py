@@ -2,8 +2,9 @@
 
 A trial is started as `python -m ablate.train trial REQUEST.json`. The child trains, writes `series.parquet` and then
 `record.json` into `record_folder`, and exits 0 even when the training failed in a way it could record. If it leaves no
-`record.json` (killed, timed out, crashed interpreter), the parent writes the record. `EXIT_DISK` is no trial's
-fault: the disk is full or closed, and the trial is trained again later.
+`record.json` (killed, timed out, crashed interpreter), the parent writes the record: from `trained.json` where the
+training was over, so that it counts. `EXIT_DISK` is no trial's fault: the disk is full or closed, and the trial is
+trained again later.
 
 Progress comes back on `progress_fd`, one JSON object a line, written only outside the timed part:
 `{"stage": "start" | "model" | "train" | "validate" | "audit" | "done", "epoch": int, "epochs": int,
@@ -22,6 +23,7 @@ from ablate.core.record import CacheState, TrialRecord
 from ablate.core.study import Study
 
 EXIT_DISK = 74  # EX_IOERR
+TRAINED_NAME = "trained.json"  # the record of a trial whose training is over, while later stages still add to it
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,14 +28,19 @@ AGAIN = "delete its folder to run that trial again"
 
 @dataclass(frozen=True)
 class Table:
-    """A table beside a record: its file and its columns; what is written of other columns is not kept."""
+    """A table beside a record: its file and its columns; what is written of other columns is not kept.
+
+    Attributes:
+        optional: Columns that a table has or has not.
+    """
 
     name: str
     columns: tuple[str, ...]
+    optional: tuple[str, ...] = ()
 
     def write(self, folder: Path, columns: Mapping[str, Any]) -> None:
         """Write the columns, shape (rows,) each, into the folder of a trial."""
-        kept = {name: columns[name] for name in self.columns}
+        kept = {name: columns[name] for name in (*self.columns, *(n for n in self.optional if n in columns))}
         with written_durably(folder / self.name) as stream:
             pq.write_table(pa.table(kept), stream, write_page_checksum=True)
 
@@ -49,13 +54,16 @@ class Table:
         if not path.exists():
             return pd.DataFrame({column: pd.Series(dtype=float) for column in self.columns})
         try:
-            return pq.read_table(path, columns=list(self.columns), page_checksum_verification=True).to_pandas()
+            present = pq.read_schema(path).names
+            columns = [*self.columns, *(name for name in self.optional if name in present)]
+            return pq.read_table(path, columns=columns, page_checksum_verification=True).to_pandas()
         except DAMAGED_TABLE as error:
             raise StoredDataError(f"{path} cannot be read ({error}); {AGAIN}") from error
 
 
-# One row a step.
-SERIES = Table("series.parquet", ("step", "epoch", "loss", "lr", "step_s", "loader_wait_s"))
+# One row a step: `step_s` by the clock of whoever did the work (`times.step_clock`), `host_step_s` by the host's where
+# that only gave the step to a device.
+SERIES = Table("series.parquet", ("step", "epoch", "loss", "lr", "step_s", "loader_wait_s"), ("host_step_s",))
 # One row per run (`arm`; in the eager reference `eager`, `repeat` and `ulp-1`, `ulp-2`, ...), window (its first
 # step) and step (of the whole training): `grad_norm` is Euclidean over all parameters, `weights` and `mask` are int64
 # checksums of all weights after the step and of its dropout masks (0 where none were seen).

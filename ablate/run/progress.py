@@ -138,7 +138,8 @@ def describe_trial(trial: PlannedTrial, cache_state: CacheState) -> str:
 def describe_end(record: TrialRecord, seconds: float) -> str:
     """Say how a trial ended: `41.2 s, steady 0.520 s/epoch`, or `failed after 3.1 s: <reason>`.
 
-    Of a parity trial only how long it took, and that its dropout masks were not eager's.
+    Of a parity trial only how long it took, and that its dropout masks were not eager's. A stage that failed after the
+    training is named: `41.2 s, steady 0.520 s/epoch, prediction failed after the training: <reason>`.
     """
     took = format_duration(seconds)
     if not record.completed:
@@ -147,6 +148,6 @@ def describe_end(record: TrialRecord, seconds: float) -> str:
     if record.identity.purpose == "parity":
         unaligned = record.parity is not None and any(w.masks == "not aligned" for w in record.parity.windows)
         return f"{took}, dropout masks not aligned" if unaligned else took
-    if record.times is None or record.times.steady_s is None:
-        return f"{took}, no steady state"
-    return f"{took}, steady {format_duration(record.times.steady_s)}/epoch"
+    steady = record.times.steady_s if record.times else None
+    speed = "no steady state" if steady is None else f"steady {format_duration(steady)}/epoch"
+    return ", ".join([took, speed, *map(str, record.failed_after)])

@@ -15,7 +15,7 @@ from ablate.core.study import Factor, Study
 
 MAX_POINTS = 1000
 MAX_TEXT = 5000
-SERIES = ("loss", "step_s", "loader_wait_s", "lr")
+SERIES = ("loss", "step_s", "host_step_s", "loader_wait_s", "lr")
 RUN_STATUS = {
     "completed": "FINISHED",
     "failed": "FAILED",
@@ -178,6 +178,8 @@ def _tags(record: TrialRecord, arm: str) -> dict[str, str]:
     if record.failure is not None:
         tags["ablate.reason"] = record.failure.reason
         tags["mlflow.note.content"] = plain_markdown(f"{record.status}: {record.failure.reason}")
+    if record.failed_after:
+        tags["ablate.failed_after"] = "; ".join(map(str, record.failed_after))
     return {key: value[:MAX_TEXT] for key, value in tags.items()}
 
 
@@ -188,7 +190,7 @@ def _remarks(summary: Mapping[str, float], series: pd.DataFrame) -> dict[str, st
     if num_kept < len(series):
         remarks["ablate.series_thinned"] = f"{num_kept} of {len(series)} steps; series.parquet has all"
     skipped = [name for name, value in summary.items() if not np.isfinite(value)]
-    for name in SERIES:
+    for name in (name for name in SERIES if name in series):
         bad = ~np.isfinite(series[name].to_numpy(float))
         if bad.any():
             first = int(series["step"].to_numpy()[bad.argmax()])
@@ -204,6 +206,7 @@ def _summary(record: TrialRecord) -> Iterator[tuple[str, float | None]]:
             yield name, getattr(record.times, name)
     yield "peak_memory_gib", record.peak_memory_gib
     yield "peak_device_memory_gib", record.peak_device_memory_gib
+    yield "peak_reserved_memory_gib", record.peak_reserved_memory_gib
     yield "final_loss", record.final_loss
     if record.metric is not None:
         name = mlflow_key(record.metric.name)
@@ -220,7 +223,7 @@ def _series_points(record: TrialRecord, series: pd.DataFrame, start_ms: int) -> 
     step_s = np.nan_to_num(series["step_s"].to_numpy(float), nan=0.0, posinf=0.0, neginf=0.0)
     at_ms = start_ms + np.round(1000 * np.cumsum(step_s)).astype(np.int64)
     steps = series["step"].to_numpy(np.int64)
-    for name in SERIES:
+    for name in (name for name in SERIES if name in series):
         values = series[name].to_numpy(float)
         for row in kept_steps(len(series)):
             yield Point(name=name, value=float(values[row]), step=int(steps[row]), timestamp_ms=int(at_ms[row]))

@@ -20,11 +20,12 @@ from ablate.core.record import DataStamp
 from ablate.core.serialize import from_dict
 from ablate.core.study import Study, WorkloadChoice
 from ablate.plugins.registry import find_module
-from ablate.train.loop import EpochClock, PlainSignals, TrainingModule
+from ablate.train.clock import EpochClock, StepClock, cuda_event, warm_up
+from ablate.train.loop import PlainSignals, TrainingModule
 from ablate.train.observe.compile_watch import CompileWatch
 from ablate.train.optimizer import Stepper, make_optimizer, make_stepper
 from ablate.train.parts import CHANNELS_LAST, Parts, adapt_parts, has_dropout
-from ablate.train.stream import BatchStream
+from ablate.train.stream import BatchStream, UnseenBatches
 from ablate.workloads.contract import (
     Batch,
     Forward,
@@ -37,16 +38,24 @@ from ablate.workloads.contract import (
     sizes,
 )
 
+NUM_UNSEEN = 16
+UNSEEN_SEED = 1_000_003  # added to a block's seed: far from that of any other block
+
 
 @dataclass(frozen=True, kw_only=True)
 class Session:
-    """One training, ready to start."""
+    """One training, ready to start.
+
+    Attributes:
+        unseen: Batches that it does not train on, for what is looked at afterwards.
+    """
 
     parts: Parts
     choice: WorkloadChoice
     module: TrainingModule
     stepper: Stepper
     stream: BatchStream
+    unseen: UnseenBatches
     trainer: lightning.Trainer
     clock: EpochClock
     watch: CompileWatch
@@ -73,7 +82,12 @@ class Session:
 
     def predict(self) -> Predictions | None:
         """Predict the validation split; None for a workload that cannot be judged."""
-        return self.workload.predict(self.parts.move) if isinstance(self.workload, Predicts) else None
+        if not isinstance(self.workload, Predicts):
+            return None
+        try:
+            return self.workload.predict(self.parts.move)
+        finally:
+            self.workload.model.train()  # for what comes after, also when it failed half-way
 
     def stamp(self, stream_hash: str, num_steps: int) -> DataStamp:
         """What was trained on; a workload without stored data is its own."""
@@ -153,11 +167,7 @@ def build_parts(study: Study, name: str, recipe: Recipe, *, seed: int, num_steps
     workload.model.to(device)
     if recipe.memory_format == CHANNELS_LAST:
         workload.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    dataset = workload.batches(num_steps, seed)
-    if study.loader.mode == "replay":
-        if not isinstance(dataset, Replays):
-            raise UserError(f"{name} cannot replay its batches; set `loader: {{mode: live}}`")
-        dataset.keep()
+    dataset = _make_batches(study, name, workload, num_steps, seed)
     optimizer, scheduler = make_optimizer(
         workload.model.parameters(), recipe, study.training, rate_of(study, name), num_steps, device
     )
@@ -172,6 +182,15 @@ def build_parts(study: Study, name: str, recipe: Recipe, *, seed: int, num_steps
     )
     adapt_parts(parts)
     return parts
+
+
+def _make_batches(study: Study, name: str, workload: Workload, num_batches: int, seed: int) -> Dataset[Batch]:
+    dataset = workload.batches(num_batches, seed)
+    if study.loader.mode == "replay":
+        if not isinstance(dataset, Replays):
+            raise UserError(f"{name} cannot replay its batches; set `loader: {{mode: live}}`")
+        dataset.keep()
+    return dataset
 
 
 def rate_of(study: Study, name: str) -> float:
@@ -197,6 +216,7 @@ def open_session(
         on_epoch: Called after each epoch, outside the timed part.
     """
     num_steps = study.timing.epochs * study.timing.steps_per_epoch
+    warm_up(device)
     parts = build_parts(study, workload_name, recipe, seed=seed, num_steps=num_steps, device=device)
     workload = parts.workload
     stream = BatchStream(
@@ -209,8 +229,10 @@ def open_session(
     watch = CompileWatch(partial(sizes, workload))
     stepper = make_stepper(parts.optimizer, parts.scheduler, parts.recipe, rate_of(study, workload_name))
     forward = compile_forward(workload.model, parts.recipe)
-    module = TrainingModule(parts, forward, stepper, num_steps, note=watch.note)
-    clock = EpochClock(device, on_epoch)
+    steps = StepClock(cuda_event if device.type == "cuda" else None)
+    module = TrainingModule(parts, forward, stepper, num_steps, steps, note=watch.note)
+    clock = EpochClock(device, steps, on_epoch)
+    make_unseen = partial(_make_batches, study, workload_name, workload, NUM_UNSEEN, seed + UNSEEN_SEED)
     trainer = lightning.Trainer(
         accelerator="gpu" if device.type == "cuda" else "cpu",
         devices=[device.index or 0] if device.type == "cuda" else 1,
@@ -230,6 +252,7 @@ def open_session(
         module=module,
         stepper=stepper,
         stream=stream,
+        unseen=UnseenBatches(make_unseen, NUM_UNSEEN),
         trainer=trainer,
         clock=clock,
         watch=watch,

@@ -10,6 +10,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -102,3 +103,27 @@ class BatchStream:
     def hash(self) -> str:
         """Hash (16 hex digits) of everything trained on so far, in order."""
         return hash_checksums(self._checksums)
+
+
+class UnseenBatches:
+    """Batches that a training does not see, for what is looked at after it; each is given once.
+
+    A batch that comes a second time is no longer what training meets: its CUDA graphs are recorded and replayed.
+
+    Args:
+        make: Makes the data set of these batches, when the first one is asked for.
+        num_batches: How many it has.
+    """
+
+    def __init__(self, make: Callable[[], Dataset[Batch]], num_batches: int) -> None:
+        self._make, self._numbers = make, iter(range(num_batches))
+        self._dataset: Dataset[Batch] | None = None
+
+    def take(self) -> Callable[[], Batch] | None:
+        """What makes the next batch; None when all were taken."""
+        number = next(self._numbers, None)
+        if number is None:
+            return None
+        if self._dataset is None:
+            self._dataset = self._make()
+        return partial(self._dataset.__getitem__, number)

@@ -11,7 +11,7 @@ import pytest
 
 from ablate.core.errors import StoredDataError
 from ablate.core.evidence import Gpu
-from ablate.core.record import Failure, TrialRecord
+from ablate.core.record import Failure, TrialRecord, content_digest
 from ablate.core.serialize import to_dict
 from ablate.records.store import SERIES, inspect_record, read_record, write_json, write_record, write_series
 from run_parts import make_record, make_run
@@ -90,6 +90,25 @@ def test_the_environment_of_an_old_record_is_read(record: TrialRecord, tmp_path:
     found = read_record(tmp_path / "a").environment
     assert (found.python, found.num_cpus, found.machine.foreign_cpus) == ("3.11", None, 0.5)
     assert found.machine.start.gpu == Gpu(driver="570.1", sm_clock_mhz=1980.0, throttles=("idle",))
+
+
+def test_a_record_from_before_a_stage_could_fail_has_the_host_s_step_times(record: TrialRecord, tmp_path: Path) -> None:
+    new = ("failed_after", "peak_reserved_memory_gib", "digest")
+    old = {**{k: v for k, v in to_dict(record).items() if k not in new}, "format": 3}
+    del old["times"]["step_clock"]
+    write_json(tmp_path / "a" / "record.json", {**old, "digest": content_digest(old)})
+    (tmp_path / "a" / "series.parquet").unlink()
+    found = read_record(tmp_path / "a")
+    assert (found.failed_after, found.peak_reserved_memory_gib) == ((), None)
+    assert found.times is not None and found.times.step_clock == "host"
+
+
+def test_a_series_has_the_host_s_step_times_where_they_are_others(tmp_path: Path) -> None:
+    columns = {name: [1.0, 2.0] for name in SERIES.columns}
+    SERIES.write(tmp_path / "cpu", columns)
+    SERIES.write(tmp_path / "gpu", {**columns, "host_step_s": [0.25, 0.5]})
+    assert tuple(SERIES.read(tmp_path / "cpu").columns) == SERIES.columns
+    assert SERIES.read(tmp_path / "gpu")["host_step_s"].tolist() == [0.25, 0.5]
 
 
 @pytest.mark.usefixtures("record")

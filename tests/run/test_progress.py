@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 
-from ablate.run.progress import PlainProgress, RichProgress
+from ablate.core.evidence import FailedStage
+from ablate.run.progress import PlainProgress, RichProgress, describe_end
 from ablate.run.runner import run_study
-from run_parts import FAKE_COMMAND, make_run
+from run_parts import FAKE_COMMAND, make_record, make_run
 
 
 def test_plain_progress_is_one_line_per_trial(tmp_path: Path) -> None:
@@ -21,6 +23,14 @@ def test_plain_progress_is_one_line_per_trial(tmp_path: Path) -> None:
     assert [line[:20] for line in lines[1:]] == [f"[{n}/3] hm/user-churn " for n in (1, 2, 3)]
     assert all(line.endswith("s, steady 500 ms/epoch") for line in lines[1:])
     assert any("naive block 0 (cold cache) ... " in line for line in lines)
+
+
+def test_a_stage_that_failed_after_the_training_is_named(tmp_path: Path) -> None:
+    _, design, _ = make_run(tmp_path)
+    record = make_record(design.trials[0])
+    failed = replace(record, failed_after=(FailedStage(stage="profile", reason="ValueError: planted"),))
+    more = ", profile failed after the training: ValueError: planted"
+    assert describe_end(failed, 41.2) == describe_end(record, 41.2) + more
 
 
 def test_a_note_inside_a_trial_starts_a_new_line(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from ablate.core.cell import Design
-from ablate.core.evidence import Evidence
+from ablate.core.evidence import Evidence, FailedStage
 from ablate.core.record import Metric
 from ablate.records.store import read_record, read_series
 from ablate.track.content import arm_name, describe_trial, epoch_ms, kept_steps, mlflow_key, plain_markdown, trial_id
@@ -43,6 +43,19 @@ def test_params_name_the_cell_and_every_optimization(on_disk):
     }
     assert content.run_name == "naive b1"
     assert describe(on_disk, planned(on_disk, "full")).params["emulation"] == "none"
+
+
+def test_a_stage_that_failed_after_the_training_is_a_tag(on_disk):
+    failed = (FailedStage(stage="prediction", reason="RuntimeError: planted"),)
+    content = describe(on_disk, planned(on_disk, "full"), failed_after=failed)
+    assert content.status == "FINISHED" and "ablate.reason" not in content.tags
+    assert content.tags["ablate.failed_after"] == "prediction failed after the training: RuntimeError: planted"
+
+
+def test_reserved_memory_is_a_metric_beside_what_tensors_took(on_disk):
+    content = describe(on_disk, planned(on_disk, "full"), peak_device_memory_gib=0.5, peak_reserved_memory_gib=2.0)
+    found = {p.name: p.value for p in content.points}
+    assert (found["peak_device_memory_gib"], found["peak_reserved_memory_gib"]) == (0.5, 2.0)
 
 
 def test_summary_metrics_carry_the_end_time(on_disk):

@@ -32,7 +32,7 @@ class ArmSummary:
         counters: Mean of each evidence counter over trials.
         compile_cold_s, compile_warm_s: Median time inside the compiler, by state of the compile cache.
         metric: Median of the validation metric.
-        flags: `not really compiled ...`, `no steady state`.
+        flags: `not really compiled ...`, `no steady state`, `prediction failed after the training`.
     """
 
     arm: str

@@ -56,7 +56,7 @@ def make_verdicts(layout: Layout, trials: WorkloadTrials) -> list[EvidenceVerdic
 
 
 def flags(record: TrialRecord) -> tuple[str, ...]:
-    """What a reader must know about a trial: it left the compiler, or it never became steady."""
+    """What a reader must know about a trial: it left the compiler, never became steady, or lacks a later stage."""
     found = []
     if record.compiles:
         first: dict[str, LimitHit | CompileEvent] = {}
@@ -69,6 +69,7 @@ def flags(record: TrialRecord) -> tuple[str, ...]:
             found.append("not really compiled: the recompile limit was reached")
     if record.completed and record.times is not None and record.times.steady_s is None:
         found.append("no steady state")
+    found += [f"{failed.stage} failed after the training" for failed in record.failed_after]
     return tuple(found)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from ablate.core.cell import PlannedTrial
 from ablate.core.errors import DiskError, LostLeaseError, TrialError
 from ablate.core.record import TrialRecord
-from ablate.core.request import EXIT_DISK
+from ablate.core.request import EXIT_DISK, TRAINED_NAME
 from ablate.files.paths import StudyPaths
 from ablate.files.stopwatch import Stopwatch
 from ablate.records.store import read_record, write_json, write_record
@@ -52,7 +52,9 @@ def find_reference(trial: PlannedTrial, trials: Sequence[PlannedTrial], paths: S
 
 TRAIN_COMMAND: tuple[str, ...] = (sys.executable, "-m", "ablate.train")
 OUTPUT_NAME = "stderr.txt"
-RESULT_NAMES = ("record.json", "series.parquet", "evidence.json", "parity.parquet", "predictions.parquet")
+RESULT_NAMES = (
+    "record.json", "series.parquet", "evidence.json", "parity.parquet", "predictions.parquet", TRAINED_NAME
+)  # fmt: skip
 CHECKPOINTS_NAME = "checkpoints"
 GRACE_S = 5.0
 LONGEST_SELECT_S = 0.5
@@ -79,6 +81,7 @@ def run_child(launch: Launch) -> TrialRecord:
     if record is None or (end.timed_out and not record.completed):
         record = explain_missing_record(launch.study, launch.request, end, folder / OUTPUT_NAME)
         write_record(folder, record)
+    (folder / TRAINED_NAME).unlink(missing_ok=True)
     return record
 
 

@@ -1,4 +1,4 @@
-"""How a trial's process ended without leaving a record -> the record that says why."""
+"""How a trial's process ended without a record -> the record that says why, with the training if that was over."""
 
 import re
 import signal
@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ablate.core.record import Failure, Status, TrialRecord
-from ablate.core.request import TrialRequest
+from ablate.core.request import TRAINED_NAME, TrialRequest
 from ablate.core.study import Study
 from ablate.core.units import format_duration
+from ablate.records.store import read_json
 
 LAST_LINES = 60
 MOST_BYTES = 64 * 1024
@@ -34,6 +35,8 @@ class ChildEnd:
 def explain_missing_record(study: Study, request: TrialRequest, end: ChildEnd, output: Path) -> TrialRecord:
     """Build the record of a trial whose process left none.
 
+    One that had trained to the end keeps what the training measured; the stage that it was in failed, and says how.
+
     Args:
         study: The study.
         request: What the process was asked to do.
@@ -42,6 +45,12 @@ def explain_missing_record(study: Study, request: TrialRequest, end: ChildEnd, o
     """
     text = read_tail(output)
     status, reason = _verdict(end, text, study.trial_timeout_s)
+    trained = Path(request.record_folder) / TRAINED_NAME
+    if trained.exists():
+        record = read_json(trained, TrialRecord)
+        *before, last = record.failed_after
+        failed = replace(last, reason=reason, traceback=text)
+        return replace(record, failed_after=(*before, failed), ended_at=end.ended_at)
     record = request.begin_record(study, end.started_at)
     return replace(record, status=status, failure=Failure(reason=reason, traceback=text), ended_at=end.ended_at)
 

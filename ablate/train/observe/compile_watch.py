@@ -54,6 +54,11 @@ class CompileWatch:
         """
         return [step for step, _, _, metrics in self._placed() if not metrics.is_runtime]
 
+    @property
+    def compile_s(self) -> float:
+        """Seconds inside the compiler, backward passes included."""
+        return sum(((m.duration_us or 0) / 1e6 for _, _, _, m in self._placed() if not m.is_runtime), 0.0)
+
     def collect(self, *, compiled: bool) -> Evidence:
         """Gather everything the compiler recorded.
 
@@ -69,7 +74,7 @@ class CompileWatch:
             "graphs": dynamo_utils.counters["stats"]["unique_graphs"],
             "graph_breaks": sum(count for (function, _), count in self._breaks.items() if function == "forward"),
             "limit_hits": len(limits),
-            "compile_s": sum((m.duration_us or 0) / 1e6 for _, _, _, m in self._placed() if not m.is_runtime),
+            "compile_s": self.compile_s,
         }
         for function in FUNCTIONS:
             own = [event for event in events if event.function == function and event.failure is None]
@@ -106,6 +111,11 @@ class CompileWatch:
             for step, function, sizes, m in self._placed()
             if _is_limit(m)
         ]
+
+
+def count_compilations() -> int:
+    """How often this process compiled anything so far, since a watch was made; recordings of CUDA Graphs are none."""
+    return sum(not metrics.is_runtime for metrics in dynamo_utils.get_compilation_metrics())
 
 
 def _is_limit(metrics: Any) -> bool:

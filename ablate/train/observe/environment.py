@@ -48,14 +48,14 @@ def describe_environment(device: torch.device, git_commit: str | None, before: M
 
 def end_training(record: TrialRecord, device: torch.device, problem: str | None, **found: Any) -> TrialRecord:
     """The record of a training at its end: whether its losses stayed finite, its largest memory, and what was found."""
+    on_gpu = device.type == "cuda"
     return replace(
         record,
         status="completed" if problem is None else "non-finite",
         failure=None if problem is None else Failure(reason=problem),
         peak_memory_gib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / BYTES_PER_GIB,
-        peak_device_memory_gib=(
-            torch.cuda.max_memory_allocated(device) / BYTES_PER_GIB if device.type == "cuda" else None
-        ),
+        peak_device_memory_gib=torch.cuda.max_memory_allocated(device) / BYTES_PER_GIB if on_gpu else None,
+        peak_reserved_memory_gib=torch.cuda.max_memory_reserved(device) / BYTES_PER_GIB if on_gpu else None,
         **found,
     )
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from ablate.core.errors import DiskError
+from ablate.core.request import TRAINED_NAME
 from ablate.core.serialize import to_dict
 from ablate.core.study import Equivalence, ExplicitCell
 from ablate.records.store import read_records
@@ -62,6 +63,27 @@ def test_a_trial_that_records_a_failure_when_its_time_is_up_stays_timed_out(
     assert [(t.status, t.reason) for t in outcome.failed] == [
         ("timed-out", "took longer than the time-out of 2.0 s and was ended")
     ]
+
+
+@pytest.mark.parametrize(
+    ("behavior", "reason"),
+    [
+        ("sigkill-later", "the process was killed by SIGKILL; the system sends it when memory runs out"),
+        ("hang-later", "took longer than the time-out of 2.0 s and was ended"),
+    ],
+)
+def test_a_process_that_ends_after_its_training_leaves_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, behavior: str, reason: str
+) -> None:
+    monkeypatch.setenv("FAKE_BEHAVIOR", json.dumps({"full": behavior}))
+    alone = (ExplicitCell(arm="full"),)
+    study, design, paths = make_run(tmp_path, blocks=1, trial_timeout_s=2.0, cells=alone)
+    outcome = run_study(study, design, paths, SilentProgress(), command=FAKE_COMMAND)
+    assert (outcome.completed, outcome.failed) == (1, ())
+    ((folder, record),) = read_records(paths.records)
+    assert record.times is not None and record.times.steady_s == 0.5
+    assert [(f.stage, f.reason) for f in record.failed_after] == [("audit", reason)]
+    assert not (folder / TRAINED_NAME).exists()
 
 
 def test_what_an_interrupted_start_left_is_not_taken_for_the_result(

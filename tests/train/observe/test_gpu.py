@@ -11,7 +11,8 @@ from ablate.core.evidence import Evidence
 from ablate.core.recipe import Recipe
 from ablate.core.study import LoaderOptions
 from ablate.optimizations.guide import no_cuda_graphs
-from ablate.train.observe.diagnostics import add_untimed
+from ablate.train.observe.diagnostics import add_syncs
+from ablate.train.observe.stage_profile import add_stages
 from ablate.train.observe.sync_audit import audit_device
 from ablate.train.session import open_session
 from ablate.workloads.relational.data.stream import BatchDataset
@@ -35,7 +36,11 @@ def train(recipe: Recipe) -> Evidence:
     session = open_session(study, CHURN, recipe, seed=0, device=torch.device("cuda", 0))
     session.train()
     assert torch.isfinite(session.module.losses).all()
-    return add_untimed(session.watch.collect(compiled=recipe.execution == "compiled"), session, ())
+    evidence = session.watch.collect(compiled=recipe.execution == "compiled")
+    looked_at = add_stages(add_syncs(evidence, session), session)
+    again = session.watch.collect(compiled=recipe.execution == "compiled").counters
+    assert {**evidence.counters, **again} == evidence.counters  # looking records and compiles nothing
+    return looked_at
 
 
 def test_a_wait_is_found_with_its_line():
@@ -75,4 +80,11 @@ def test_a_rate_on_the_device_compiles_the_step_once():
 
 def test_stages_are_device_time():
     stages = train(replace(FREE, execution="eager", lr_kind="float")).stages
-    assert stages["encoding"] > 0 and stages["backward"] > 0
+    assert stages["encoding"] > 0 and stages["backward"] > 0 and stages["copy"] > 0
+
+
+def test_waits_are_counted_in_one_way_with_and_without_the_compiler():
+    evidence = train(FREE)
+    assert sum(evidence.sync_sources.values()) == evidence.counters["syncs_per_step"]
+    assert sum(evidence.eager_sync_sources.values()) == evidence.counters["eager_syncs_per_step"]
+    assert evidence.counters["eager_syncs_per_step"] >= evidence.counters["syncs_per_step"] > 0  # copies wait in both
