@@ -120,7 +120,7 @@ def print_diagnosis(found: Diagnosis) -> None:
     print_line(f"{found.workload}: {found.num_batches} training steps, {how}, off means {found.off_means}")
     print_line(f"levels: {levels}\n")
     _print_compilations(found.result)
-    _print_syncs(found.result)
+    _print_syncs(found.result, on_gpu=found.device == "cuda")
     _print_hazards(found.result)
     print_line("what switching one optimization would change")
     rows = [_probe_row(found.result, probe) for probe in found.probes]
@@ -140,15 +140,17 @@ def _print_compilations(result: ProbeResult) -> None:
         print_line(f"  break x{graph_break.count} {graph_break.location} {_short(graph_break.reason)}")
 
 
-def _print_syncs(result: ProbeResult) -> None:
+def _print_syncs(result: ProbeResult, *, on_gpu: bool) -> None:
     evidence = result.evidence
-    print_line(f"\nwould-be syncs: {evidence.counters['syncs_per_step']:.0f} a step")
+    if "syncs_per_step" not in evidence.counters:
+        print_line("\nsyncs: not measured, each batch compiles anew\n")
+        return
+    what = "waits for the GPU" if on_gpu else "would-be syncs"
+    print_line(f"\n{what}: {evidence.counters['syncs_per_step']:.0f} a step")
     for line, number in sorted(evidence.sync_sources.items(), key=lambda item: -item[1]):
         print_line(f"  {number} x {line}")
-    kept = {line.removesuffix(" (compiled)"): number for line, number in evidence.sync_sources.items()}
-    gone = sum(max(n - kept.get(line, 0), 0) for line, n in evidence.eager_sync_sources.items())
-    if gone:
-        print_line(f"  ({gone} of an eager step vanish under the compiler)")
+    if "eager_syncs_per_step" in evidence.counters:
+        print_line(f"  (the same step with nothing compiled: {evidence.counters['eager_syncs_per_step']:.0f})")
     print_line()
 
 
@@ -170,8 +172,13 @@ def _probe_row(before: ProbeResult, probe: Probe) -> list[str]:
     if probe.result.failure:
         return [probe.optimization, switch, *("-" for _ in COLUMNS), f"fails: {_short(probe.result.failure)}"]
     old, new = before.evidence.counters, probe.result.evidence.counters
-    cells = [f"{old[key]:.0f} -> {new[key]:.0f}" if old[key] != new[key] else f"{old[key]:.0f}" for key in COLUMNS]
-    return [probe.optimization, switch, *cells, probe.verdict]
+    return [probe.optimization, switch, *(_change(old.get(key), new.get(key)) for key in COLUMNS), probe.verdict]
+
+
+def _change(old: float | None, new: float | None) -> str:
+    """A counter before and after a switch; `-` where it was not measured."""
+    before, after = ("-" if value is None else f"{value:.0f}" for value in (old, new))
+    return before if before == after else f"{before} -> {after}"
 
 
 def _short(text: str) -> str:

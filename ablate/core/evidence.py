@@ -44,7 +44,8 @@ COUNTERS: Mapping[str, Counter] = {
     "limit_hits": Counter(title="recompile limits reached", unit="recompile limit", of="reached"),
     "cudagraph_recordings": Counter(title="CUDA-graph recordings", unit="recording", of="of a CUDA graph"),
     "cudagraph_skips": Counter(title="CUDA graphs skipped", unit="CUDA graph", of="skipped"),
-    # of the step as the cell runs it, compiled code included; and of the same step with nothing compiled
+    # of the step as the cell runs it, compiled code included; and of the same step with nothing compiled. Both alike:
+    # on a GPU waits that torch reports, those for copies of the batch among them; elsewhere operators that would wait
     "syncs_per_step": Counter(title="syncs per step", unit="sync", of="per step", device_only=True),
     "eager_syncs_per_step": Counter(title="syncs per eager step", unit="sync", of="per eager step", device_only=True),
     # backward passes, which have no event, included

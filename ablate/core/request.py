@@ -133,7 +133,10 @@ class Probe:
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnosis:
-    """What a few steps of a workload show, and what each optimization would change."""
+    """What a few steps of a workload show, and what each optimization would change.
+
+    On a `device` that is a GPU syncs are waits of the host that happened, elsewhere operators that would make it wait.
+    """
 
     workload: str
     execution: str
@@ -143,3 +146,4 @@ class Diagnosis:
     levels: Mapping[str, str]
     result: ProbeResult
     probes: tuple[Probe, ...] = ()
+    device: str = "cpu"

@@ -13,7 +13,9 @@ from ablate.figures import style
 
 TITLE = "Where the time of the horizon goes"
 ORDER = 60
-PARTS = (("training", style.COLORS[0]), ("waiting for batches", style.COLORS[8]), ("compilation", style.COLORS[3]))
+COLORS = (style.COLORS[0], style.COLORS[8], style.COLORS[3])
+PARTS = ("training", "waiting for batches", "compilation")
+OVERLAPPED = ("training, at least", "waiting for batches, at most", "compilation")  # a GPU works while the host waits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +23,11 @@ class Info(style.Info[LedgerBar]):
     """A panel for cold and one for warm compile caches, as far as measured."""
 
     horizon_epochs: int
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Names of the parts of a bar, in order."""
+        return OVERLAPPED if any(bar.overlaps for panel in self.panels for bar in panel.rows) else PARTS
 
 
 panels = style.num_panels
@@ -40,7 +47,7 @@ def draw(info: Info, axes: Sequence[Axes]) -> None:
     for index, (ax, panel) in enumerate(zip(axes, info.panels, strict=False)):
         rows = range(len(panel.rows))
         left = [0.0] * len(panel.rows)
-        for index_of_part, (part, color) in enumerate(PARTS):
+        for index_of_part, (part, color) in enumerate(zip(info.parts, COLORS, strict=True)):
             seconds = [_seconds(bar)[index_of_part] for bar in panel.rows]
             ax.barh(rows, seconds, left=left, height=0.62, color=color, label=part)
             left = [start + width for start, width in zip(left, seconds, strict=True)]
@@ -58,7 +65,7 @@ def describe(info: Info) -> str:
     """The three parts of every bar, in words."""
     parts = [
         f"{bar.arm} ({bar.cache}): "
-        + ", ".join(f"{part} {format_duration(s)}" for (part, _), s in zip(PARTS, _seconds(bar), strict=True))
+        + ", ".join(f"{part} {format_duration(s)}" for part, s in zip(info.parts, _seconds(bar), strict=True))
         for panel in info.panels
         for bar in panel.rows
     ]

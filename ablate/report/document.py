@@ -66,9 +66,9 @@ def methods(results: Results) -> list[dict[str, str]]:
         "overrides this; fewer than five blocks claim nothing.",
         "Sensitivity": "Satterthwaite takes the trials of a block as independent; the cluster bootstrap resamples "
         "blocks (too narrow with few); mean and fastest epoch replace the median. None of them is ever claimed.",
-        "Stability": "After the last compilation, step times are cut at change points (exact minimum of the normal "
-        "cost, penalty 15 log n, as PELT), levels within 1 % are one. A trial whose last level is shorter than an "
-        "epoch has no steady state; it is named, and nothing is deleted.",
+        "Stability": "After the last compilation, step times (on a GPU its own, between events) are cut at change "
+        "points (exact minimum of the normal cost, penalty 15 log n, as PELT), levels within 1 % are one. A trial "
+        "whose last level is shorter than an epoch has no steady state; it is named, and nothing is deleted.",
         "Failure": "A trial that did not complete drops its block for the numbers that need it; nothing is imputed, no "
         "outlier is deleted.",
     }

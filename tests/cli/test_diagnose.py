@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from ablate.cli import main
+from ablate.cli.diagnose import print_diagnosis
+from ablate.core.evidence import Evidence
+from ablate.core.request import Diagnosis, Probe, ProbeResult
 
 WORKLOADS = Path(__file__).parents[1] / "endtoend"
 
@@ -25,9 +28,6 @@ def test_what_is_inert_starts_no_process(capsys, monkeypatch):
     started = []
 
     def run(self, levels, *, hazards=False):
-        from ablate.core.evidence import Evidence
-        from ablate.core.request import ProbeResult
-
         started.append(dict(levels))
         compiles = 1.0 if levels["tensor_lr"] == "tensor" else 2.0
         counters = {
@@ -62,6 +62,33 @@ def test_what_is_inert_starts_no_process(capsys, monkeypatch):
     assert main(arguments[:-1]) == 0
     screen = capsys.readouterr().out
     assert "float -> tensor" in screen and "2 -> 1" in screen and "inert: no CUDA device" in screen
+
+
+@pytest.mark.parametrize(
+    ("device", "counters", "lines"),
+    [
+        ("cpu", {"syncs_per_step": 4.0}, ["would-be syncs: 4 a step"]),
+        (
+            "cuda",
+            {"syncs_per_step": 41.0, "eager_syncs_per_step": 44.0},
+            ["waits for the GPU: 41 a step", "  (the same step with nothing compiled: 44)"],
+        ),
+        ("cuda", {}, ["syncs: not measured, each batch compiles anew"]),
+    ],
+)
+def test_syncs_are_told_as_what_they_are_on_a_device(capsys, device, counters, lines):
+    compiled = {"compiles.forward": 1.0, "compiles.optimizer_step": 1.0, "graph_breaks": 0.0, "compile_s": 1.0}
+    result = ProbeResult(evidence=Evidence(counters={**compiled, **counters}))
+    probe = Probe(optimization="copies", before="blocking", after="non-blocking", verdict="vacuous", result=result)
+    print_diagnosis(
+        Diagnosis(
+            workload="my/line", execution="compiled", backend="eager", num_batches=3, off_means="today", levels={},
+            result=result, probes=(probe,), device=device,
+        )
+    )  # fmt: skip
+    screen = capsys.readouterr().out.splitlines()
+    assert set(lines) <= set(screen)
+    assert not any("vanish" in line for line in screen)
 
 
 @pytest.mark.slow

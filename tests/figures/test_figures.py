@@ -82,6 +82,11 @@ def test_ledger_and_trials_hold_every_bar_and_dot(factorial: tuple[StudyPaths, R
     bars = time_ledger.info(factorial[1].workloads[0])
     assert bars is not None
     assert [panel.title for panel in bars.panels] == ["cold compile caches", "warm compile caches"]
+    assert "waiting for batches" in bars.parts
+    panel = bars.panels[0]
+    overlapped = replace(panel, rows=tuple(replace(bar, overlaps=True) for bar in panel.rows))
+    on_gpu = replace(bars, panels=(overlapped,))
+    assert "waiting for batches, at most" in on_gpu.parts and "at most" in time_ledger.describe(on_gpu)
     dots = trials.info(factorial[1].workloads[0])
     assert dots is not None
     assert len(dots.panels[0].rows) == len(factorial[1].workloads[0].quality.trials)

@@ -114,7 +114,12 @@ class BreakEven:
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerBar:
-    """Where the horizon of an arm goes, in seconds (medians over blocks); the parts add up to the horizon."""
+    """Where the horizon of an arm goes, in seconds (medians over blocks); the parts add up to the horizon.
+
+    Attributes:
+        overlaps: A device worked while the host waited for batches: that wait is an upper bound of what the loader
+            costs, and the training a lower one.
+    """
 
     arm: str
     cache: Cache
@@ -122,6 +127,7 @@ class LedgerBar:
     compile_s: float
     loader_wait_s: float
     training_s: float
+    overlaps: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -87,6 +87,7 @@ def _bar(arm: str, cache: Cache, every: Mapping[int, Times]) -> LedgerBar:
         compile_s=compiling,
         loader_wait_s=waiting,
         training_s=training,
+        overlaps=any(times.step_clock == "device" for times in every.values()),
     )
 
 

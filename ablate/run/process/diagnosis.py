@@ -65,6 +65,7 @@ def diagnose(
         levels=levels,
         result=result,
         probes=tuple(probes),
+        device=study.device,
     )
 
 

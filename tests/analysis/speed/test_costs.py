@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ablate.analysis.speed.costs import break_even, horizon_parts
+from ablate.analysis.speed.costs import _bar, break_even, horizon_parts
 from ablate.core.record import Times
 
 
@@ -21,6 +21,11 @@ def times(**changes: object) -> Times:
 def test_ledger_by_hand() -> None:
     # 10 epochs x 1.0 s wait, and 0.5 s more in the first; the rest of 70 s trains
     assert horizon_parts(times()) == pytest.approx((18.0, 10.5, 41.5))
+
+
+def test_on_a_device_the_wait_is_an_upper_bound() -> None:
+    assert not _bar("full", "cold", {0: times()}).overlaps
+    assert _bar("full", "cold", {0: times(), 1: times(step_clock="device")}).overlaps
 
 
 def test_ledger_never_exceeds_the_horizon() -> None:
