@@ -11,8 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from ablate.cli.workers import count_workers
+from ablate.run import devices
+from ablate.run.devices import Device
 from ablate.run.executors.base import WorkerPool, Workers
 from ablate.run.executors.registry import start_workers
+from ablate.run.options import RunOptions
+from builders import make_study
 from run_parts import HERE, read_log
 
 Ablate = Callable[..., tuple[int, str, str]]
@@ -109,6 +114,15 @@ def test_wrong_options_are_one_sentence_before_the_plan(
     code, _, err = ablate("run", spec, "--no-report", *options)
     assert (code, len(err.splitlines())) == (1, 1)
     assert sentence in err
+
+
+@pytest.mark.parametrize(("num_gpus", "number"), [(0, 1), (1, 1), (3, 3)])
+def test_all_workers_are_one_per_gpu(monkeypatch: pytest.MonkeyPatch, num_gpus: int, number: int) -> None:
+    found = [Device(kind="cuda", name="card", lock_name=f"GPU-{index}") for index in range(num_gpus)]
+    asked: list[str] = []
+    monkeypatch.setattr(devices, "find_devices", lambda kind: [asked.append(kind), found][1])
+    assert count_workers(make_study(device="cuda"), RunOptions(workers="all")) == number
+    assert asked == ["cuda"]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ablate.cli import main
-from ablate.cli.diagnose import print_diagnosis
+from ablate.cli.diagnose import make_study, print_diagnosis
 from ablate.core.evidence import Evidence
 from ablate.core.request import Diagnosis, Probe, ProbeResult
 
@@ -62,6 +62,18 @@ def test_what_is_inert_starts_no_process(capsys, monkeypatch):
     assert main(arguments[:-1]) == 0
     screen = capsys.readouterr().out
     assert "float -> tensor" in screen and "2 -> 1" in screen and "inert: no CUDA device" in screen
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_the_device_that_is_there_is_diagnosed(monkeypatch, kind):
+    from ablate.run import devices
+
+    device = devices.Device(kind=kind, name="card", lock_name="card")
+    monkeypatch.setattr(devices, "detect_device", lambda: device)
+    study, _ = make_study("hm/user-churn", [], ["no_cuda_graphs"], "today", 3, "eager", "look-alike")
+    assert study.device == kind
+    inert = study.inert_reason(study.factors[0], "compiled")
+    assert (inert is None) == (kind == "cuda")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from ablate.core.study import Equivalence, Factor, LoaderOptions, Study
 from ablate.design.cells import make_design
 from ablate.optimizations.beyond import deterministic
 from ablate.records.store import read_record, read_series, write_json
-from ablate.train.observe.environment import describe_precision
+from ablate.train.clock import StepClock
+from ablate.train.observe.environment import describe_precision, end_training
 from ablate.train.probe import try_hazards
 from ablate.train.session import apply_settings
 from ablate.train.trial import execute_trial
@@ -68,6 +69,31 @@ def test_an_optimization_counts_its_own_evidence_in_every_cell(tmp_path):
     factor = Factor(info=info, off_means="today", off=info.off["today"], on=info.on)
     record, _ = run(tmp_path, line_study(factors=(factor,)), "timed")
     assert record.evidence.counters["deterministic_algorithms"] == 0.0
+
+
+def test_a_study_for_a_gpu_fails_with_one_sentence_where_torch_sees_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    record, _ = run(tmp_path, line_study(device="cuda"), "timed")
+    assert (record.status, record.times) == ("failed", None)
+    assert record.failure.reason == f"the study wants a GPU, but torch {torch.__version__} sees none"
+
+
+def test_memory_that_was_reserved_is_recorded_beside_what_tensors_took(tmp_path, monkeypatch):
+    record, _ = run(tmp_path, line_study(), "timed")
+    assert (record.peak_device_memory_gib, record.peak_reserved_memory_gib) == (None, None)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: 2**29)
+    monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda device: 2**31)
+    ended = end_training(record, torch.device("cuda", 0), None)
+    assert (ended.peak_device_memory_gib, ended.peak_reserved_memory_gib) == (0.5, 2.0)
+
+
+def test_a_trial_on_a_device_records_the_times_of_both_clocks(tmp_path, monkeypatch):
+    device_s = [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0]
+    monkeypatch.setattr(StepClock, "step_s", property(lambda clock: device_s))
+    monkeypatch.setattr(StepClock, "host_step_s", property(lambda clock: [0.01] * 8))
+    record, series = run(tmp_path, line_study(), "timed")
+    assert (record.times.first_step_s, record.times.step_clock) == (0.5, "device")
+    assert series.step_s.tolist() == device_s and series.host_step_s.tolist() == [0.01] * 8
 
 
 def test_it_has_no_edge_cases_and_cannot_be_replayed():

@@ -1,13 +1,14 @@
 """Times of epochs and steps that were added up by hand, by the host's clock and by events of a stand-in device."""
 
 import inspect
+import time
 
 import pytest
 import torch
 
 from ablate.train import clock as clock_module
 from ablate.train import session as session_module
-from ablate.train.clock import StepClock, exercise, summarize_times, warm_up
+from ablate.train.clock import StepClock, exercise, summarize_times, synchronize, warm_up
 from real_parts import CPU, open_line
 
 
@@ -90,6 +91,25 @@ def test_the_stand_in_has_the_interface_of_torch():
     assert "enable_timing" in inspect.signature(torch.cuda.Event.__new__).parameters
 
 
+def test_only_a_gpu_is_waited_for(monkeypatch):
+    waits = []
+    monkeypatch.setattr(torch.cuda, "synchronize", waits.append)
+    synchronize(CPU)
+    synchronize(torch.device("cuda", 1))
+    assert waits == [torch.device("cuda", 1)]
+
+
+def test_a_training_records_its_steps_on_the_device_and_reads_them_once_an_epoch(monkeypatch):
+    """A real training; its stand-in device is done with everything at once."""
+    monkeypatch.setattr(session_module, "StepClock", lambda make_event: StepClock(HostEvent))
+    session = open_line()
+    session.train()
+    steps = session.module.steps
+    assert len(steps.step_s) == len(steps.host_step_s) == 8 and min(steps.step_s) > 0
+    for epoch, seconds in enumerate(session.clock.epoch_s):
+        assert sum(steps.step_s[4 * epoch : 4 * epoch + 4]) <= seconds
+
+
 def test_warming_up_draws_nothing_and_does_nothing_without_a_gpu(monkeypatch):
     before = torch.random.get_rng_state()
     exercise(torch.device("cpu"))
@@ -104,6 +124,14 @@ def test_every_session_warms_the_device_before_it_builds_the_model(monkeypatch):
     torch.manual_seed(77)
     open_line()
     assert warmed == [(CPU, 77)]  # the model's seed comes later
+
+
+class HostEvent:
+    def record(self):
+        self.at_s = time.perf_counter()
+
+    def elapsed_time(self, end_event):
+        return 1000 * (end_event.at_s - self.at_s)
 
 
 class FakeTime:

@@ -15,9 +15,10 @@ from ablate.core.recipe import Recipe
 from ablate.train.observe import diagnostics
 from ablate.train.observe.diagnostics import add_syncs, measure_unseen
 from ablate.train.observe.stage_profile import add_stages, sum_stages
+from ablate.train.running_loss import make_running_loss
 from ablate.train.session import NUM_UNSEEN, Session
 from ablate.workloads.contract import checksum
-from real_parts import open_line
+from real_parts import CPU, open_line
 
 
 @dataclass
@@ -75,6 +76,24 @@ def test_a_batch_that_made_something_compile_is_not_measured(monkeypatch: pytest
     monkeypatch.setattr(diagnostics, "count_compilations", iter(range(99)).__next__)  # every batch compiles
     assert measure_unseen(session, lambda make_batch: 0) is None
     assert len(batches) == 3 and session.unseen.take() is None and NUM_UNSEEN > 3
+
+
+def test_waits_are_looked_for_in_whole_steps_of_either_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The order on a GPU: nothing compiled, then as the cell runs it, each once on one batch and with its update."""
+    session = open_line(Recipe(execution="compiled", backend="eager", compile_step=False))
+    session.train()
+    calls: list[str] = []
+    plain, step = session.workload.model.forward, session.stepper.optimizer.step
+    monkeypatch.setattr(session.module, "_forward", (lambda x: [calls.append("compiled"), plain(x)][1],))
+    monkeypatch.setattr(session.workload.model, "forward", lambda x: [calls.append("plain"), plain(x)][1])
+    monkeypatch.setattr(session.stepper.optimizer, "step", lambda: [calls.append("update"), step()][1])
+    monkeypatch.setattr(diagnostics, "audit_device", lambda run: [run(), {f"line:{len(calls)}": 2}][1])
+    monkeypatch.setattr(Session, "device", torch.device("cuda", 0))
+    monkeypatch.setattr(diagnostics, "make_running_loss", lambda recipe, device: make_running_loss(recipe, CPU))
+    evidence = add_syncs(Evidence(), session)
+    assert calls == ["plain", "update", "compiled", "update"]
+    assert (evidence.counters["eager_syncs_per_step"], evidence.counters["syncs_per_step"]) == (2, 2)
+    assert (evidence.eager_sync_sources, evidence.sync_sources) == ({"line:2": 2}, {"line:4": 2})
 
 
 def event(name: str, start_us: float, end_us: float, device: DeviceType = DeviceType.CPU, **more: Any) -> FunctionEvent:
