@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from ablate.cli.workers import count_workers
+from ablate.cli.loading import LoadedStudy
+from ablate.cli.workers import _workers, count_workers
 from ablate.run import devices
 from ablate.run.devices import Device
 from ablate.run.executors.base import WorkerPool, Workers
 from ablate.run.executors.registry import start_workers
 from ablate.run.options import RunOptions
 from builders import make_study
-from run_parts import HERE, read_log
+from run_parts import HERE, make_run, read_log
 
 Ablate = Callable[..., tuple[int, str, str]]
 WORKER = (
@@ -123,6 +124,24 @@ def test_all_workers_are_one_per_gpu(monkeypatch: pytest.MonkeyPatch, num_gpus: 
     monkeypatch.setattr(devices, "find_devices", lambda kind: [asked.append(kind), found][1])
     assert count_workers(make_study(device="cuda"), RunOptions(workers="all")) == number
     assert asked == ["cuda"]
+
+
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [
+        (RunOptions(workers="2", device="cuda"), ["--device", "cuda"]),
+        (RunOptions(workers="2", device="cuda:1"), []),  # only one of them can have that one
+        (RunOptions(workers="2"), []),
+        (RunOptions(workers="2", executor="submitit"), ["--device", "cuda"]),
+    ],
+)
+def test_workers_are_asked_for_a_gpu_but_for_none_twice(options: RunOptions, asked: list[str], tmp_path: Path) -> None:
+    study, _, paths = make_run(tmp_path, device="cuda")
+    loaded = LoadedStudy.of(study, paths, ())
+    workers = _workers(loaded, options, tmp_path / "spec.yaml", 2)
+    words = list(workers.command)
+    assert workers.device == "cuda"
+    assert (words[words.index("--device") :][:2] if "--device" in words else []) == asked
 
 
 @pytest.mark.parametrize(
